@@ -1,0 +1,60 @@
+"""Errors: one base class, and each error is also the builtin that a caller would expect.
+
+Every message says what happened, the numbers, and what to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+
+
+class PenstockError(Exception):
+    """Base of every error that Penstock raises on purpose."""
+
+
+class BudgetError(PenstockError, ValueError):
+    """The budget cannot hold what was asked for."""
+
+    @classmethod
+    def too_small(
+        cls, join: str, budget: int, parts: Mapping[str, int], advice: str = ""
+    ) -> BudgetError:
+        """Name the least that `join` needs, part by part."""
+        from penstock.budget import format_bytes
+
+        needed = " + ".join(f"{name} {format_bytes(size)}" for name, size in parts.items() if size)
+        least = sum(parts.values())
+        return cls(
+            f"{join} needs at least {format_bytes(least)} ({least} bytes: {needed}); "
+            f"the budget is {format_bytes(budget)}. Raise the budget to {least} bytes or more"
+            f"{', or ' + advice if advice else ''}."
+        )
+
+
+class KeyTypeError(PenstockError, TypeError):
+    """A key type that cannot be a key, or two key types that cannot meet."""
+
+
+class SchemaError(PenstockError, ValueError):
+    """Columns that are missing, clash, or are not what was promised."""
+
+    @classmethod
+    def missing_column(cls, name: str, available: Iterable[str], where: str) -> SchemaError:
+        names = list(available)
+        close = get_close_matches(name, names, n=3)
+        hint = f" Did you mean {' or '.join(repr(c) for c in close)}?" if close else ""
+        listed = ", ".join(names) if names else "none"
+        return cls(f"{where} has no column {name!r}; its columns are: {listed}.{hint}")
+
+
+class StateError(PenstockError, RuntimeError):
+    """A call that the operator's present state does not allow."""
+
+
+class MasterError(PenstockError, OSError):
+    """Master data that cannot be read."""
+
+
+class CorruptMasterError(MasterError):
+    """A master file that is not what its metadata says."""

@@ -1,0 +1,138 @@
+"""How one stream's rows and one master's rows become output rows: columns, keys and misses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from penstock.errors import SchemaError
+from penstock.keys import NO_SUCH_ROW, NULL_KEY, KeyMeeting, Keys
+from penstock.masters.base import Master
+
+On = str | tuple[str, str] | Sequence[str | tuple[str, str]]
+OnMiss = Literal["null", "drop", "mark"]
+MISS = "_miss"
+REASONS = {NULL_KEY: "null key", NO_SUCH_ROW: "no such row"}
+
+
+@dataclass(frozen=True)
+class Binding:
+    """The columns that a join reads and writes; made once, and every error is raised then."""
+
+    stream_schema: pa.Schema
+    stream_key: tuple[str, ...]
+    master_key: tuple[str, ...]
+    columns: tuple[str, ...]
+    on_miss: OnMiss
+    meeting: KeyMeeting
+    output_schema: pa.Schema
+
+    @classmethod
+    def resolve(
+        cls, master: Master, stream_schema: pa.Schema, on: On, on_miss: OnMiss,
+        columns: Sequence[str] | None,
+    ) -> Binding:
+        if on_miss not in ("null", "drop", "mark"):
+            raise SchemaError(f"on_miss is 'null', 'drop' or 'mark', not {on_miss!r}.")
+        pairs = _pairs(on)
+        by_master = {theirs: ours for ours, theirs in pairs}
+        if set(by_master) != set(master.key) or len(pairs) != len(master.key):
+            raise SchemaError(
+                f"the master's key is ({', '.join(master.key)}), but the join is on "
+                f"({', '.join(by_master)}). Name every column of the key once; a stream column of "
+                "another name is given as a pair (stream column, master column)."
+            )
+        stream_key = tuple(by_master[name] for name in master.key)
+        for name in stream_key:
+            _require(name, stream_schema, "the stream")
+        if columns is None:
+            chosen = [n for n in master.schema.names if n not in master.key]
+        else:
+            chosen = list(columns)
+            for name in chosen:
+                _require(name, master.schema, "the master")
+        _refuse_clashes(stream_schema, chosen, on_miss)
+        meeting = KeyMeeting(
+            tuple(stream_schema.field(n).type for n in stream_key),
+            tuple(master.schema.field(n).type for n in master.key),
+            master.hash_seed,
+        )
+        added = [master.schema.field(n).with_nullable(True) for n in chosen]
+        if on_miss == "mark":
+            added.append(pa.field(MISS, pa.string()))
+        return cls(
+            stream_schema, stream_key, tuple(master.key), tuple(chosen), on_miss, meeting,
+            pa.schema([*stream_schema, *added]),
+        )
+
+    @property
+    def read_columns(self) -> list[str]:
+        """What is read of R: the key and the chosen columns, each once."""
+        return list(dict.fromkeys([*self.master_key, *self.columns]))
+
+    def cached_schema(self, master: Master) -> pa.Schema:
+        """What a cache must hold of a row of R: the key too where codes do not decide equality."""
+        names = list(self.columns) if self.meeting.exact else self.read_columns
+        return pa.schema([master.schema.field(n) for n in names])
+
+    def keys(self, batch: pa.RecordBatch) -> Keys:
+        """The keys of stream rows, in the master's types."""
+        return self.meeting.keys([batch.column(n) for n in self.stream_key])
+
+    def compose(
+        self,
+        stream: Sequence[pa.Array],
+        master: Sequence[pa.Array],
+        reasons: npt.NDArray[np.uint8] | None = None,
+    ) -> pa.RecordBatch:
+        """Output rows; `reasons` says row by row why there is no partner (0: there is one)."""
+        arrays = [*stream, *master]
+        if self.on_miss == "mark":
+            rows = len(arrays[0])
+            arrays.append(pa.nulls(rows, pa.string()) if reasons is None else _texts(reasons))
+        return pa.RecordBatch.from_arrays(arrays, schema=self.output_schema)
+
+    def nulls(self, rows: int) -> list[pa.Array]:
+        """The master's columns of rows without a partner."""
+        first = len(self.stream_schema)
+        fields = [self.output_schema.field(first + i) for i in range(len(self.columns))]
+        return [pa.nulls(rows, f.type) for f in fields]
+
+
+def _pairs(on: On) -> list[tuple[str, str]]:
+    items = [on] if isinstance(on, str | tuple) else list(on)
+    pairs = [(i, i) if isinstance(i, str) else tuple(i) for i in items]
+    if not pairs or any(len(p) != 2 for p in pairs):
+        raise SchemaError(
+            f"on={on!r} names no key. Give a column name, a pair (stream column, master column), "
+            "or a list of these."
+        )
+    return pairs  # type: ignore[return-value]
+
+
+def _require(name: str, schema: pa.Schema, where: str) -> None:
+    found = schema.get_all_field_indices(name)
+    if not found:
+        raise SchemaError.missing_column(name, schema.names, where)
+    if len(found) > 1:
+        raise SchemaError(f"{where} has {len(found)} columns named {name!r}; rename all but one.")
+
+
+def _refuse_clashes(stream: pa.Schema, chosen: list[str], on_miss: OnMiss) -> None:
+    added = [*chosen, MISS] if on_miss == "mark" else chosen
+    clashes = sorted(set(stream.names) & set(added) | {n for n in added if added.count(n) > 1})
+    if clashes:
+        raise SchemaError(
+            f"the output would have two columns named {', '.join(map(repr, clashes))}. Rename the "
+            "stream's, or choose the master's columns with columns=[…]."
+        )
+
+
+def _texts(reasons: npt.NDArray[np.uint8]) -> pa.Array:
+    texts = pa.array([None, *(REASONS.get(code) for code in range(1, max(REASONS) + 1))])
+    return texts.take(pa.array(reasons))

@@ -1,0 +1,91 @@
+"""The contract of master data: pages in key order, found by fences, read several at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from penstock.keys import Int64s, Keys
+
+PageNumbers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What a refresh found: the master's new version, and which key codes may have other rows now.
+
+    `ranges` are inclusive pairs of codes; None means that anything may have changed.
+    """
+
+    version: str
+    ranges: tuple[tuple[int, int], ...] | None = None
+
+    def touched(self, codes: Int64s) -> npt.NDArray[np.bool_]:
+        """Which of these codes may have other rows now."""
+        if self.ranges is None:
+            return np.ones(len(codes), dtype=np.bool_)
+        hit = np.zeros(len(codes), dtype=np.bool_)
+        for low, high in self.ranges:
+            hit |= (codes >= low) & (codes <= high)
+        return hit
+
+
+@dataclass(frozen=True)
+class ReadCount:
+    """What reading has cost so far."""
+
+    io_reads: int = 0
+    bytes_read: int = 0
+
+
+@runtime_checkable
+class Master(Protocol):
+    """Master data R: rows sorted by key code, in pages; no key is on two pages.
+
+    Null keys are never part of a master. Reading is the only thing that may block.
+    """
+
+    schema: pa.Schema
+    """Columns of R, key columns included."""
+    key: tuple[str, ...]
+    num_rows: int
+    num_pages: int
+    version: str
+    index_nbytes: int
+    """Bytes held in memory to find pages; they count against the budget."""
+    max_page_nbytes: int
+    """Bytes of the largest page as `read` returns it."""
+    max_page_rows: int
+    data_nbytes: int
+    """Bytes of all rows of R as `read` would return them."""
+    hash_seed: int
+    reads: ReadCount
+
+    def page_of(self, keys: Keys | pa.Array) -> PageNumbers:
+        """The page of each key, by the master's own order; a missing key has the page it would be on.
+
+        Rows whose key is null get any page. A key below the first fence belongs to page 0.
+        """
+
+    def buffer_nbytes(self, pages: int) -> int:
+        """Bytes held while `read` of that many pages runs, the returned rows included."""
+
+    def read(self, pages: Sequence[int] | PageNumbers, columns: Sequence[str]) -> pa.RecordBatch:
+        """These columns of all rows of these pages (ascending, distinct), in page and key order.
+
+        One round trip. The rows may share a buffer that the next `read` overwrites: take what you
+        need before. Raises MasterError, and can then be called again.
+        """
+
+    def look_up(self, keys: Keys | pa.Array, columns: Sequence[str]) -> pa.RecordBatch:
+        """These columns of the rows that have one of these keys."""
+
+    def refresh(self) -> Changes | None:
+        """Go over to the newest version of R; None when it has not changed."""
+
+    def close(self) -> None: ...

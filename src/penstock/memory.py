@@ -1,0 +1,33 @@
+"""Memory that is reserved once, held only where it was touched, and given back from the end."""
+
+from __future__ import annotations
+
+import mmap
+
+import numpy as np
+import numpy.typing as npt
+
+PAGE = mmap.PAGESIZE
+
+
+class Region:
+    """An array at a fixed address whose tail can be returned to the system.
+
+    Reserving takes address space, not memory: the system backs a page when it is first written.
+    So an array can be as long as the budget would ever allow, grow without being copied, and
+    shrink by `release`.
+    """
+
+    def __init__(self, rows: int, row_shape: tuple[int, ...], dtype: npt.DTypeLike) -> None:
+        kind = np.dtype(dtype)
+        self.row_nbytes = kind.itemsize * int(np.prod(row_shape, dtype=np.int64))
+        self._map = mmap.mmap(-1, max(rows * self.row_nbytes, 1))
+        self.array: npt.NDArray[np.generic] = np.frombuffer(
+            self._map, dtype=kind, count=rows * self.row_nbytes // kind.itemsize
+        ).reshape(rows, *row_shape)
+
+    def release(self, first_row: int) -> None:
+        """Give back the memory of all rows from `first_row` on; what was in them is lost."""
+        start = -(-first_row * self.row_nbytes // PAGE) * PAGE
+        if start < len(self._map) and hasattr(mmap, "MADV_DONTNEED"):
+            self._map.madvise(mmap.MADV_DONTNEED, start)

@@ -1,0 +1,123 @@
+"""What a join has done: counters that are frozen, can be added, and go to a dictionary."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+_STEPS = 8
+"""Buckets per doubling of the wait: a percentile is right within one part in eight."""
+_BUCKETS = 64 * _STEPS
+
+
+@dataclass(frozen=True)
+class WaitHistogram:
+    """How many rows waited how long, in buckets that grow with the wait; addable."""
+
+    counts: tuple[int, ...] = ()
+    longest: int = 0
+
+    def __add__(self, other: WaitHistogram) -> WaitHistogram:
+        long, short = sorted((self.counts, other.counts), key=len, reverse=True)
+        summed = [c + (short[i] if i < len(short) else 0) for i, c in enumerate(long)]
+        return WaitHistogram(tuple(summed), max(self.longest, other.longest))
+
+    def percentile(self, share: float) -> int:
+        """The wait that this share of the waiting rows did not exceed (0 when none waited)."""
+        total = sum(self.counts)
+        if not total:
+            return 0
+        reached = np.cumsum(self.counts)
+        bucket = int(np.searchsorted(reached, share * total))
+        return min(_upper_edge(bucket), self.longest)
+
+
+def _bucket_of(waits: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    return np.floor(np.log2(np.maximum(waits, 0) + 1.0) * _STEPS).astype(np.int64)
+
+
+def _upper_edge(bucket: int) -> int:
+    return int(2.0 ** ((bucket + 1) / _STEPS)) - 1
+
+
+@dataclass(frozen=True)
+class JoinStats:
+    """Counters of one join since it was built.
+
+    `rows_in` = answered at once (`cache_hits` and rows whose key cannot match) + answered after
+    waiting (`rows_read_for`) + still waiting. `rows_out` counts output rows, `unmatched` stream
+    rows without a partner, whether or not they were put out.
+    """
+
+    rows_in: int = 0
+    rows_restored: int = 0
+    rows_out: int = 0
+    unmatched: int = 0
+    cache_hits: int = 0
+    rows_read_for: int = 0
+    page_reads: int = 0
+    io_reads: int = 0
+    bytes_read: int = 0
+    wait_rows: WaitHistogram = field(default_factory=WaitHistogram)
+    held_bytes_max: int = 0
+    held_by_part: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def rows_per_read(self) -> float:
+        """Waiting rows answered per page read, cache hits left out."""
+        return self.rows_read_for / self.page_reads if self.page_reads else 0.0
+
+    def __add__(self, other: JoinStats) -> JoinStats:
+        held = self if self.held_bytes_max >= other.held_bytes_max else other
+        summed: dict[str, Any] = {
+            f.name: getattr(self, f.name) + getattr(other, f.name)
+            for f in fields(self)
+            if f.name not in ("held_bytes_max", "held_by_part")
+        }
+        return replace(
+            self, **summed, held_bytes_max=held.held_bytes_max, held_by_part=held.held_by_part
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers, the waits as median, 99 % and longest."""
+        plain = asdict(self)
+        del plain["wait_rows"]
+        plain["rows_per_read"] = self.rows_per_read
+        plain["wait_rows_p50"] = self.wait_rows.percentile(0.5)
+        plain["wait_rows_p99"] = self.wait_rows.percentile(0.99)
+        plain["wait_rows_max"] = self.wait_rows.longest
+        return plain
+
+
+class Counters:
+    """The counters while a join runs; `snapshot` freezes them."""
+
+    def __init__(self) -> None:
+        self.rows_in = self.rows_restored = self.rows_out = self.unmatched = 0
+        self.cache_hits = self.rows_read_for = self.page_reads = 0
+        self.held_bytes_max = 0
+        self.held_by_part: dict[str, int] = {}
+        self._waits = np.zeros(_BUCKETS, dtype=np.int64)
+        self._longest = 0
+
+    def waited(self, waits: npt.NDArray[np.int64]) -> None:
+        if len(waits):
+            self._waits += np.bincount(_bucket_of(waits), minlength=_BUCKETS)
+            self._longest = max(self._longest, int(waits.max()))
+
+    def held(self, parts: dict[str, int]) -> None:
+        total = sum(parts.values())
+        if total > self.held_bytes_max:
+            self.held_bytes_max, self.held_by_part = total, parts
+
+    def snapshot(self, io_reads: int, bytes_read: int) -> JoinStats:
+        last = int(np.flatnonzero(self._waits)[-1]) + 1 if self._waits.any() else 0
+        waits = WaitHistogram(tuple(self._waits[:last].tolist()), self._longest)
+        return JoinStats(
+            self.rows_in, self.rows_restored, self.rows_out, self.unmatched, self.cache_hits,
+            self.rows_read_for, self.page_reads, io_reads, bytes_read, waits,
+            self.held_bytes_max, dict(self.held_by_part),
+        )
