@@ -206,6 +206,10 @@ class KeyMeeting:
     def exact(self) -> bool:
         return is_exact(self.master_types)
 
+    def master_codes(self, columns: Columns) -> Int64s:
+        """The codes of the master's own key columns."""
+        return codes_of(columns, self.seed)
+
     def keys(self, columns: Columns) -> Keys:
         """The stream's key columns as keys of the master."""
         nulls = any_null(columns)

@@ -25,7 +25,8 @@ NONE = -1
 """No slot."""
 
 _WIDTHS = {8: np.int64, 4: np.int32, 2: np.int16, 1: np.uint8}
-_LAST_FREE = -2
+_FREE = -3
+"""A free slot's link is this less the next free slot (or less NONE), so never NONE or above."""
 
 
 @njit(cache=True, nogil=True)
@@ -61,7 +62,7 @@ def _allocate(link, free, high, slots):  # type: ignore[no-untyped-def]
     for i in range(slots.size):
         if free >= 0:
             slot = free
-            free = _LAST_FREE - 1 - link[slot]
+            free = _FREE - link[slot]
         else:
             slot = high
             high += 1
@@ -73,7 +74,7 @@ def _allocate(link, free, high, slots):  # type: ignore[no-untyped-def]
 @njit(cache=True, nogil=True)
 def _release(link, free, slots):  # type: ignore[no-untyped-def]
     for slot in slots:
-        link[slot] = _LAST_FREE - 1 - free
+        link[slot] = _FREE - free
         free = slot
     return free
 
@@ -115,7 +116,7 @@ class RowStore:
         self.capacity = capacity
         self.high = 0
         self.live = 0
-        self._free = _LAST_FREE
+        self._free = NONE
         self._places, elements = _lay_out(schema)
         self._regions = {
             width: Region(capacity, (elements[width],), dtype)
@@ -330,7 +331,7 @@ class RowStore:
         links = self.link[:live]
         chained = links >= 0
         links[chained] = moved[links[chained]]
-        self.high, self._free = live, _LAST_FREE
+        self.high, self._free = live, NONE
         return moved
 
     def _matrix(self, width: int) -> npt.NDArray[np.generic]:

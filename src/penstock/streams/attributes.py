@@ -17,7 +17,7 @@ class Attribute:
     """A numeric column, uniform over low, low + 1/per_unit, … below high.
 
     >>> Attribute("price", pa.float64(), 1, 3, per_unit=100).values(7, np.arange(3))
-    array([2.55, 1.26, 1.43])
+    array([2.34, 1.55, 2.72])
     """
 
     name: str
@@ -31,8 +31,10 @@ class Attribute:
         random_bits = bits_at(lane(seed, f"attribute {self.name}"), ids)
         units = below(random_bits, (self.high - self.low) * self.per_unit)
         units += self.low * self.per_unit
-        scaled = units / self.per_unit if pa.types.is_floating(self.type) else units
-        return scaled.astype(self.type.to_pandas_dtype(), copy=False)
+        width = self.type.bit_width // 8
+        if pa.types.is_floating(self.type):
+            return (units / self.per_unit).astype(f"f{width}", copy=False)
+        return units.astype(f"i{width}", copy=False)
 
 
 def fields(attributes: Iterable[Attribute]) -> list[pa.Field]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import fields
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +29,6 @@ class Recipe:
         self.__dict__.update(state)
 
 
-@runtime_checkable
 class Workload(Protocol):
     """A stream to enrich and the master that enriches it.
 

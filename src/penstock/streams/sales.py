@@ -64,7 +64,7 @@ class SalesStream(Recipe, Workload):
       anywhere in R; absent products have a permutation of their own.
     - `"by-frequency"`: rank r is product r, so R in key order is in order of access frequency.
 
-    A stream row costs some 30 to 60 ns. Memory: 8 bytes a product with `zipf="exact"`, none with
+    A stream row costs some 25 to 75 ns. Memory: 8 bytes a product with `zipf="exact"`, none with
     `"integral"`.
 
     Parameters

@@ -14,11 +14,10 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from penstock.errors import PenstockError
-from penstock.streams.base import Recipe, Workload, WorkloadError, check_range
+from penstock.streams.base import Recipe, Workload, WorkloadError, check_range, timestamps
 
 _PROGRAM = "tpchgen-cli"
 _SORTED_AT_ONCE = 4_000_000  # orders in memory while they are put in order of date
@@ -137,7 +136,7 @@ class _ParquetRows:
 
     def rows(self, start: int, stop: int) -> pa.RecordBatch:
         if start == stop:
-            return self.schema.empty_table().combine_chunks().to_batches()[0]
+            return pa.RecordBatch.from_pylist([], schema=self.schema)
         first, last = np.searchsorted(self._ends, (start, stop - 1), side="right")
         groups = range(int(first), int(last) + 1)
         if self._held is None or self._held[0] != groups:
@@ -191,14 +190,23 @@ def _copy_orders_by_date(source: Path, target: Path) -> None:
     schema = plain.append(pa.field("ordered_at", pa.timestamp("us")))
     with pq.ParquetWriter(target, schema) as out:
         for first, last in _day_ranges(days):
-            between = (pc.field("o_orderdate") >= _date(first)) & (
-                pc.field("o_orderdate") <= _date(last)
-            )
-            part = pq.read_table(source, filters=between).cast(plain)
+            part = _orders_between(source, plain, first, last)
             part = part.sort_by([("o_orderdate", "ascending"), ("o_orderkey", "ascending")])
             moments = _spread_over_day(part["o_orderdate"].cast(pa.int32()).to_numpy())
-            part = part.append_column("ordered_at", pa.array(moments).view(pa.timestamp("us")))
-            out.write_table(part.cast(schema), row_group_size=_GROUP_ROWS)
+            part = part.append_column("ordered_at", timestamps(moments))
+            out.write_table(part, row_group_size=_GROUP_ROWS)
+
+
+def _orders_between(source: Path, schema: pa.Schema, first: int, last: int) -> pa.Table:
+    """Orders of the days first … last. The cast comes first: string views cannot be filtered."""
+    parts = []
+    with pq.ParquetFile(source) as raw:
+        for batch in raw.iter_batches(batch_size=_GROUP_ROWS):
+            days = batch["o_orderdate"].cast(pa.int32()).to_numpy()
+            wanted = (days >= first) & (days <= last)
+            if wanted.any():
+                parts.append(batch.cast(schema).filter(pa.array(wanted)))
+    return pa.Table.from_batches(parts, schema)
 
 
 def _day_ranges(days: npt.NDArray[np.int32]) -> list[tuple[int, int]]:
@@ -208,10 +216,6 @@ def _day_ranges(days: npt.NDArray[np.int32]) -> list[tuple[int, int]]:
     firsts = np.flatnonzero(np.diff(group, prepend=-1))
     lasts = np.append(firsts[1:], len(present)) - 1
     return [(int(present[a]), int(present[b])) for a, b in zip(firsts, lasts, strict=True)]
-
-
-def _date(day: int) -> pa.Scalar:
-    return pa.scalar(day, pa.int32()).cast(pa.date32())
 
 
 def _spread_over_day(days: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:

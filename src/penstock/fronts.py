@@ -1,0 +1,276 @@
+"""Front stages: rows of R in memory, probed by arriving rows before anything waits.
+
+A tuple cache holds all rows of a key or none. Its hash table has one 16-byte entry a key: the code,
+and the first row with a counter of hits; further rows of the key hang on a chain.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from numba import njit
+
+from penstock.keys import Int64s
+from penstock.rows import NONE, RowStore, Slots
+
+_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
+_EMPTY = np.int64(-1)
+_LOAD = 0.7
+_HEAT_ONE = np.int64(1) << np.int64(32)
+_HEAT_MOST = np.int64(2**30)
+
+
+@njit(inline="always")
+def _home(code, size):  # type: ignore[no-untyped-def]
+    mixed = np.uint64(code) * _MULTIPLIER
+    mixed ^= mixed >> np.uint64(29)
+    mixed *= _MULTIPLIER
+    return np.int64(((mixed >> np.uint64(32)) * np.uint64(size)) >> np.uint64(32))
+
+
+@njit(cache=True, nogil=True)
+def _find(table, codes, usable, heads):  # type: ignore[no-untyped-def]
+    """The first cached row of each code, or NONE; hits are counted."""
+    size = table.shape[0]
+    hits = 0
+    for i in range(codes.size):
+        heads[i] = NONE
+        if usable.size and usable[i] != 0:
+            continue
+        code = codes[i]
+        at = _home(code, size)
+        while table[at, 1] != _EMPTY:
+            if table[at, 0] == code:
+                entry = table[at, 1]
+                heads[i] = np.int32(entry & np.int64(0x7FFFFFFF))
+                if entry >> np.int64(32) < _HEAT_MOST:
+                    table[at, 1] = entry + _HEAT_ONE
+                hits += 1
+                break
+            at += 1
+            if at == size:
+                at = 0
+    return hits
+
+
+@njit(cache=True, nogil=True)
+def _insert(table, codes, heads, heats):  # type: ignore[no-untyped-def]
+    size = table.shape[0]
+    for i in range(codes.size):
+        at = _home(codes[i], size)
+        while table[at, 1] != _EMPTY:
+            at += 1
+            if at == size:
+                at = 0
+        table[at, 0] = codes[i]
+        table[at, 1] = np.int64(heads[i]) | (np.int64(heats[i]) << np.int64(32))
+
+
+@njit(cache=True, nogil=True)
+def _remove(table, codes, heads):  # type: ignore[no-untyped-def]
+    """Delete codes by shifting later entries back; `heads` gets each one's first row or NONE."""
+    size = table.shape[0]
+    for i in range(codes.size):
+        heads[i] = NONE
+        at = _home(codes[i], size)
+        while table[at, 1] != _EMPTY and table[at, 0] != codes[i]:
+            at += 1
+            if at == size:
+                at = 0
+        if table[at, 1] == _EMPTY:
+            continue
+        heads[i] = np.int32(table[at, 1] & np.int64(0x7FFFFFFF))
+        hole = at
+        while True:
+            at += 1
+            if at == size:
+                at = 0
+            if table[at, 1] == _EMPTY:
+                break
+            home = _home(table[at, 0], size)
+            # An entry may move back to the hole unless its home lies behind the hole.
+            behind = (home <= at) and (hole < home or hole > at)
+            behind = behind or (home > at and hole < home and hole > at)
+            if not behind:
+                table[hole, 0] = table[at, 0]
+                table[hole, 1] = table[at, 1]
+                hole = at
+        table[hole, 1] = _EMPTY
+
+
+@njit(cache=True, nogil=True)
+def _chain_rows(link, heads, slots):  # type: ignore[no-untyped-def]
+    count = 0
+    for i in range(heads.size):
+        slot = heads[i]
+        while slot >= 0:
+            if count < slots.size:
+                slots[count] = slot
+            count += 1
+            slot = link[slot]
+    return count
+
+
+@njit(cache=True, nogil=True)
+def _pairs(link, heads, start, rows, slots):  # type: ignore[no-untyped-def]
+    """Pairs of (row, cached row) from row `start` on, until the arrays are full or rows end."""
+    count = 0
+    i = start
+    while i < heads.size:
+        slot = heads[i]
+        first = count
+        while slot >= 0 and count < rows.size:
+            rows[count] = i
+            slots[count] = slot
+            count += 1
+            slot = link[slot]
+        if slot >= 0:
+            return i, first
+        i += 1
+    return i, count
+
+
+class TupleCache:
+    """Rows of R found by key code, in at most `limit` bytes; which rows, others decide."""
+
+    def __init__(self, schema: pa.Schema, limit: int, capacity_bytes: int | None = None) -> None:
+        most = max(capacity_bytes or limit, limit)
+        slot = RowStore(schema, 1).slot_nbytes
+        self.store = RowStore(schema, most // slot + 1, most)
+        self.limit = limit
+        self._table = np.full((64, 2), _EMPTY, dtype=np.int64)
+        self._keys = 0
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.store.nbytes + self._table.nbytes)
+
+    @property
+    def key_nbytes(self) -> float:
+        """Bytes that one more key of one row would take."""
+        heap = self.store.heap
+        wide = heap.live / self.store.live if heap is not None and self.store.live else 0.0
+        return self.store.slot_nbytes + wide + 16 / _LOAD
+
+    def __len__(self) -> int:
+        return self._keys
+
+    @property
+    def rows(self) -> int:
+        return self.store.live
+
+    def find(self, codes: Int64s, state: npt.NDArray[np.uint8] | None) -> tuple[Slots, int]:
+        """The first cached row of each usable code (NONE: not cached) and the number found."""
+        heads = np.empty(len(codes), dtype=np.int32)
+        usable = state if state is not None else np.empty(0, dtype=np.uint8)
+        return heads, int(_find(self._table, codes, usable, heads))
+
+    def pairs(self, heads: Slots, start: int, most: int) -> tuple[Int64s, Slots, int]:
+        """Pairs of row and cached row from `start` on, at most `most`; and where to go on."""
+        rows = np.empty(most, dtype=np.int64)
+        slots = np.empty(most, dtype=np.int32)
+        after, count = _pairs(self.store.link, heads, start, rows, slots)
+        return rows[:count], slots[:count], int(after)
+
+    def take(self, slots: Slots) -> list[pa.Array]:
+        return self.store.take(slots)
+
+    def room(self, batch: pa.RecordBatch, rows: int, keys: int) -> bool:
+        """Whether that many rows like the batch's, of that many keys, fit below the limit."""
+        store = self.store
+        wide = store.variable_nbytes(batch) / max(batch.num_rows, 1)
+        table = max(self._table_size(self._keys + keys), len(self._table)) * 16
+        used = (store.live + rows) * store.slot_nbytes + rows * wide + store.nested_nbytes
+        used += (store.heap.live if store.heap else 0) + table
+        return used <= self.limit and store.live + rows <= store.capacity
+
+    def add(
+        self, codes: Int64s, first_row: Int64s, row_count: Int64s, batch: pa.RecordBatch,
+        heats: npt.NDArray[np.int64],
+    ) -> None:
+        """Hold all rows of these keys: `row_count` rows of the batch from each `first_row`.
+
+        No code may be held already; `room` has been asked.
+        """
+        rows = np.repeat(first_row, row_count)
+        rows += np.arange(len(rows)) - np.repeat(np.cumsum(row_count) - row_count, row_count)
+        store = self.store
+        heap = store.heap
+        if heap is not None:
+            extra = store.variable_nbytes(batch) * len(rows) // max(batch.num_rows, 1)
+            if heap.top + extra > min(heap.capacity, self.limit) or heap.top > 2 * heap.live:
+                store.compact_values()
+        slots = store.put(batch, rows)
+        ends = np.cumsum(row_count)
+        following = np.append(slots[1:], np.int32(NONE))
+        following[ends - 1] = NONE
+        store.link[slots] = following
+        self._grow(self._keys + len(codes))
+        _insert(self._table, codes, slots[ends - row_count], heats)
+        self._keys += len(codes)
+
+    def remove(self, codes: Int64s) -> int:
+        """Forget these keys; returns how many were held."""
+        heads = np.empty(len(codes), dtype=np.int32)
+        _remove(self._table, codes, heads)
+        heads = heads[heads >= 0]
+        slots = np.empty(len(heads), dtype=np.int32)
+        count = _chain_rows(self.store.link, heads, slots)
+        if count > len(slots):
+            slots = np.empty(count, dtype=np.int32)
+            _chain_rows(self.store.link, heads, slots)
+        self.store.free(slots)
+        self._keys -= len(heads)
+        return len(heads)
+
+    def entries(self, at: Int64s | None = None) -> tuple[Int64s, Int64s]:
+        """Codes and heats of the entries at these table positions (all, if not given)."""
+        table = self._table if at is None else self._table[at]
+        used = table[table[:, 1] != _EMPTY]
+        return used[:, 0].copy(), used[:, 1] >> np.int64(32)
+
+    def sample(self, count: int, random: np.random.Generator) -> tuple[Int64s, Int64s]:
+        """Codes and heats of about `count` random entries, each once."""
+        at = np.unique(random.integers(0, len(self._table), int(count / _LOAD) + 1))
+        return self.entries(at)
+
+    def cool(self) -> None:
+        """Halve every heat, so that old hits fade."""
+        used = self._table[:, 1] != _EMPTY
+        entries = self._table[used, 1]
+        self._table[used, 1] = (entries & np.int64(0x7FFFFFFF)) | (
+            (entries >> np.int64(33)) << np.int64(32)
+        )
+
+    def clear(self) -> None:
+        codes, _ = self.entries()
+        self.remove(codes)
+        self.compact()
+        self._table = np.full((64, 2), _EMPTY, dtype=np.int64)
+
+    def compact(self) -> None:
+        """Give back the memory of rows that left."""
+        moved = self.store.compact_slots()
+        if self.store.has_values:
+            self.store.compact_values()
+        if moved is not None:
+            used = self._table[:, 1] != _EMPTY
+            entries = self._table[used, 1]
+            heads = moved[(entries & np.int64(0x7FFFFFFF)).astype(np.int64)].astype(np.int64)
+            self._table[used, 1] = heads | ((entries >> np.int64(32)) << np.int64(32))
+
+    @staticmethod
+    def _table_size(keys: int) -> int:
+        size = 64
+        while keys > size * _LOAD:
+            size += size // 2
+        return size
+
+    def _grow(self, keys: int) -> None:
+        size = self._table_size(keys)
+        if size <= len(self._table):
+            return
+        old = self._table[self._table[:, 1] != _EMPTY]
+        self._table = np.full((size, 2), _EMPTY, dtype=np.int64)
+        _insert(self._table, old[:, 0], old[:, 1] & np.int64(0x7FFFFFFF), old[:, 1] >> np.int64(32))

@@ -1,0 +1,204 @@
+"""Answers on their way out: stream rows with their partners, put out a bounded piece at a time.
+
+An answer keeps its own place, so that whoever iterates may stop and another may go on.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.fronts import TupleCache
+from penstock.joins.binding import Binding
+from penstock.keys import NO_SUCH_ROW, Int64s, Keys
+from penstock.rows import Slots
+
+
+class Answer(ABC):
+    """Output rows that are decided but not yet made."""
+
+    rows_left: int
+    """Stream rows of which nothing has been put out."""
+
+    @abstractmethod
+    def next(self, most: int) -> pa.RecordBatch | None:
+        """At most `most` output rows, or None when all are out."""
+
+    @property
+    @abstractmethod
+    def nbytes(self) -> int:
+        """Bytes of stream rows that are held for this answer alone."""
+
+
+class Unmatchable(Answer):
+    """Rows whose key is null or cannot be in R: answered without looking."""
+
+    def __init__(
+        self, binding: Binding, batch: pa.RecordBatch, rows: Int64s, reasons: npt.NDArray[np.uint8]
+    ) -> None:
+        self._binding, self._batch = binding, batch
+        self._rows, self._reasons, self._at = rows, reasons, 0
+        self.rows_left = 0 if binding.on_miss == "drop" else len(rows)
+
+    @property
+    def nbytes(self) -> int:
+        return 0
+
+    def next(self, most: int) -> pa.RecordBatch | None:
+        if not self.rows_left:
+            return None
+        part = slice(self._at, self._at + most)
+        rows = self._rows[part]
+        self._at += len(rows)
+        self.rows_left -= len(rows)
+        stream = self._batch.take(pa.array(rows)).columns
+        return self._binding.compose(stream, self._binding.nulls(len(rows)), self._reasons[part])
+
+
+class CacheHits(Answer):
+    """Rows whose key is cached, with every cached row of it."""
+
+    def __init__(
+        self, binding: Binding, batch: pa.RecordBatch, rows: Int64s, heads: Slots,
+        cache: TupleCache, cached: list[int],
+    ) -> None:
+        self._binding, self._batch, self._rows = binding, batch, rows
+        self._heads, self._cache, self._cached, self._at = heads, cache, cached, 0
+        self.rows_left = len(rows)
+
+    @property
+    def nbytes(self) -> int:
+        return 0
+
+    def next(self, most: int) -> pa.RecordBatch | None:
+        if not self.rows_left:
+            return None
+        pairs, slots, after = self._cache.pairs(self._heads, self._at, most)
+        if len(pairs) == self._batch.num_rows and len(self._rows) == len(pairs):
+            stream = self._batch.columns
+        else:
+            stream = self._batch.take(pa.array(self._rows[pairs])).columns
+        taken = self._cache.take(slots)
+        self.rows_left -= after - self._at
+        self._at = after
+        return self._binding.compose(stream, [taken[i] for i in self._cached])
+
+
+class PageRows:
+    """The rows of some pages, ready to be matched: sorted codes and the columns."""
+
+    def __init__(self, binding: Binding, batch: pa.RecordBatch) -> None:
+        codes = binding.meeting.master_codes([batch.column(n) for n in binding.master_key])
+        if len(codes) > 1 and np.any(codes[1:] < codes[:-1]):
+            order = np.argsort(codes, kind="stable")
+            batch, codes = batch.take(pa.array(order)), codes[order]
+        self.batch, self.codes = batch, codes
+        self.unique = len(codes) < 2 or not bool(np.any(codes[1:] == codes[:-1]))
+        self.output = batch.select(list(binding.columns))
+        self._keys = [batch.column(n) for n in binding.master_key]
+        self.clean = binding.meeting.exact or self.unique or self._one_key_per_code()
+
+    def _one_key_per_code(self) -> bool:
+        """Whether rows of equal code have equal keys (a 64-bit collision is the exception)."""
+        same_code = self.codes[1:] == self.codes[:-1]
+        return bool(np.all(equal_rows([k[1:] for k in self._keys], [k[:-1] for k in self._keys])
+                           | ~same_code))
+
+    def match(self, keys: Keys, exact: bool) -> tuple[Int64s, Int64s]:
+        """For each key, the first of its rows here and how many there are."""
+        codes = self.codes
+        if not len(codes):
+            none = np.zeros(len(keys), dtype=np.int64)
+            return none, none
+        first = np.searchsorted(codes, keys.codes, side="left")
+        if self.unique:
+            at = np.minimum(first, len(codes) - 1)
+            count = (codes[at] == keys.codes).astype(np.int64)
+        else:
+            count = np.searchsorted(codes, keys.codes, side="right") - first
+        if not exact and count.any():
+            hit = np.flatnonzero(count)
+            chosen = pa.array(first[hit])
+            same = equal_rows(
+                [c.take(pa.array(hit)) for c in keys.columns], [k.take(chosen) for k in self._keys]
+            )
+            count[hit[~same]] = 0
+        return first, count
+
+    def match_one_by_one(self, keys: Keys) -> tuple[Int64s, Int64s]:
+        """All pairs (row of keys, row here) where different keys here share a code."""
+        first = np.searchsorted(self.codes, keys.codes, side="left")
+        count = np.searchsorted(self.codes, keys.codes, side="right") - first
+        rows = np.repeat(np.arange(len(keys)), count)
+        here = np.arange(len(rows)) - np.repeat(np.cumsum(count) - count, count)
+        here += np.repeat(first, count)
+        same = equal_rows(
+            [c.take(pa.array(rows)) for c in keys.columns],
+            [k.take(pa.array(here)) for k in self._keys],
+        )
+        return rows[same], here[same]
+
+
+def equal_rows(left: list[pa.Array], right: list[pa.Array]) -> npt.NDArray[np.bool_]:
+    same = np.ones(len(left[0]), dtype=np.bool_)
+    for ours, theirs in zip(left, right, strict=True):
+        same &= pc.fill_null(pc.equal(ours, theirs), False).to_numpy(zero_copy_only=False)
+    return same
+
+
+class PageMatches(Answer):
+    """Rows that waited, matched with the pages that were read for them."""
+
+    def __init__(
+        self, binding: Binding, stream: pa.RecordBatch, keys: Keys, page: PageRows
+    ) -> None:
+        self._binding, self._stream, self._page = binding, stream, page
+        if page.clean:
+            first, count = page.match(keys, binding.meeting.exact)
+            here = None
+        else:
+            rows, here = page.match_one_by_one(keys)
+            count = np.bincount(rows, minlength=len(keys))
+            first = np.cumsum(count) - count
+        self.first, self.count = first, count
+        self.unmatched = int(np.count_nonzero(count == 0))
+        self._here = here
+        put_out = count if binding.on_miss == "drop" else np.maximum(count, 1)
+        self._ends = np.cumsum(put_out)
+        self._total = int(self._ends[-1]) if len(put_out) else 0
+        self._put_out = put_out
+        self._simple = bool(self._total == len(put_out) and put_out.max(initial=0) <= 1)
+        self._at = 0
+        self.rows_left = len(put_out) if self._total else 0
+
+    @property
+    def nbytes(self) -> int:
+        return int(self._stream.nbytes) if self.rows_left else 0
+
+    def next(self, most: int) -> pa.RecordBatch | None:
+        if self._at >= self._total:
+            self.rows_left = 0
+            return None
+        end = min(self._at + most, self._total)
+        if self._simple:
+            rows = np.arange(self._at, end)
+            here = self.first[self._at : end]
+        else:
+            pair = np.arange(self._at, end)
+            rows = np.searchsorted(self._ends, pair, side="right")
+            here = self.first[rows] + pair - (self._ends[rows] - self._put_out[rows])
+        missing = self.count[rows] == 0
+        if self._here is not None and len(self._here):
+            here = self._here[np.minimum(here, len(self._here) - 1)]
+        self._at = end
+        self.rows_left = len(self.count) - int(np.searchsorted(self._ends, end, side="right"))
+        whole = self._simple and len(rows) == self._stream.num_rows
+        stream = self._stream if whole else self._stream.take(pa.array(rows))
+        any_missing = bool(missing.any())
+        chosen = self._page.output.take(pa.array(here, mask=missing if any_missing else None))
+        reasons = np.where(missing, np.uint8(NO_SUCH_ROW), np.uint8(0)) if any_missing else None
+        return self._binding.compose(stream.columns, chosen.columns, reasons)

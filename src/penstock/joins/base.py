@@ -1,0 +1,543 @@
+"""The one loop behind every join, and the frozen plan that a join is built from.
+
+Every row that comes in is answered from the front stage or waits in the window; when the window is
+full the schedule picks pages, and every row that waits for them is answered. All progress is kept
+in the operator, none in the iterators that it hands out: an iterator may be dropped half way, or a
+read may fail, and the next call goes on from there.
+"""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.admission import Admission, Candidates
+from penstock.budget import format_bytes, parse_bytes
+from penstock.errors import BudgetError, SchemaError, StateError
+from penstock.fronts import TupleCache
+from penstock.joins.answers import (
+    Answer,
+    CacheHits,
+    PageMatches,
+    PageRows,
+    Unmatchable,
+    equal_rows,
+)
+from penstock.joins.binding import Binding, On, OnMiss
+from penstock.joins.sizing import Sizing
+from penstock.joins.waits import MaxWait, WaitLimit
+from penstock.keys import VALID, Int64s, Keys
+from penstock.masters.base import Changes, Master
+from penstock.rows import NONE, Slots
+from penstock.schedules import InPageOrder, Schedule
+from penstock.stats import Counters, JoinStats
+from penstock.window import Window
+
+Clock = Callable[[], float]
+ARRIVAL_COLUMN = "_arrival"
+ARRIVED_AT_COLUMN = "_arrived_at"
+
+
+@dataclass(frozen=True, kw_only=True)
+class JoinPlan(ABC):
+    """What a person writes: a join and its options, frozen and picklable.
+
+    `budget` bounds everything that the built join holds, in bytes or as text (`"50MB"`).
+    `max_wait` bounds how long a row waits: a whole number is a number of admitted rows, a text
+    (`"30s"`), a float of seconds or a timedelta is time by the clock.
+    """
+
+    budget: int | str = "50MB"
+    max_wait: MaxWait = None
+    seed: int = 7
+
+    title: ClassVar[str]
+    """The join's name as its paper writes it."""
+
+    def __post_init__(self) -> None:
+        parse_bytes(self.budget)
+        WaitLimit.parse(self.max_wait)
+
+    @property
+    def budget_bytes(self) -> int:
+        return parse_bytes(self.budget)
+
+    def build(
+        self,
+        master: Master,
+        stream_schema: pa.Schema,
+        *,
+        on: On,
+        on_miss: OnMiss = "null",
+        columns: Sequence[str] | None = None,
+        clock: Clock = time.monotonic,
+    ) -> SemiStreamJoin:
+        """The operator that runs this plan on a stream of `stream_schema`."""
+        binding = Binding.resolve(master, stream_schema, on, on_miss, columns)
+        return self._operator(master, binding, clock)
+
+    @abstractmethod
+    def _operator(self, master: Master, binding: Binding, clock: Clock) -> SemiStreamJoin: ...
+
+
+class SemiStreamJoin:
+    """A running join: push batches, flush at the end, read `stats` at any time."""
+
+    def __init__(
+        self,
+        plan: JoinPlan,
+        master: Master,
+        binding: Binding,
+        clock: Clock,
+        *,
+        sizing: Sizing,
+        schedule: Schedule,
+        window_bytes: int,
+        cache: TupleCache | None = None,
+        admission: Admission | None = None,
+    ) -> None:
+        self.plan, self.master, self.binding = plan, master, binding
+        self.sizing, self.schedule = sizing, schedule
+        self.cache, self.admission = cache, admission
+        self.window = Window(binding.stream_schema, master.num_pages, window_bytes)
+        self._wait_limit = WaitLimit.parse(plan.max_wait, clock)
+        self._counters = Counters()
+        self._reads_before = master.reads
+        self._now = 0
+        self._hand: deque[tuple[pa.RecordBatch, Int64s | None]] = deque()
+        self._hand_most = sizing.in_hand
+        self._slice: _Slice | None = None
+        self._answers: deque[Answer] = deque()
+        self._open: _OpenPages | None = None
+        self._interrupted: pa.RecordBatch | None = None
+        self._fed = False
+        names = binding.cached_schema(master).names
+        self._cached_output = [names.index(n) for n in binding.columns]
+        self._cached_key = [] if binding.meeting.exact else list(binding.master_key)
+
+    # -- the contract -----------------------------------------------------------------------
+
+    def push(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Admit a batch, now; iterate for what it sets free.
+
+        If a read failed while iterating, push the very same batch again (or call `flush`) to go on;
+        its rows are not admitted twice.
+        """
+        if batch.schema != self.binding.stream_schema:
+            batch = self._conform(batch)
+        if batch is self._interrupted:
+            self._interrupted = None
+        else:
+            self._fit_hand(batch)
+            self._hand.append((batch, None))
+            self._counters.rows_in += batch.num_rows
+            self._fed = True
+        return self._run(self._work_on_hand, batch)
+
+    def advance(self, now: float | None = None) -> Iterator[pa.RecordBatch]:
+        """Time passes without input: answer rows that are overdue.
+
+        When nothing was pushed since the last call, the stream is idle, and one round of pages is
+        read as well, so that an idle window drains.
+        """
+        idle = not self._fed
+        self._fed = False
+        self._wait_limit.tick(now)
+        once = [idle]
+
+        def work() -> bool:
+            if self._work_on_hand() or self._read_overdue(0):
+                return True
+            if once.pop() if once else False:
+                return self._read_scheduled(len(self.window))
+            return False
+
+        return self._run(work)
+
+    def flush(self) -> Iterator[pa.RecordBatch]:
+        """Answer every row that waits; the join can be used again afterwards."""
+        return self._run(self._work_to_empty)
+
+    def waiting(self) -> pa.RecordBatch:
+        """Rows that are not answered yet, oldest first, with the columns `_arrival` (rows admitted
+        before it) and `_arrived_at` (clock). `restore` takes it.
+        """
+        self._require_delivered("waiting")
+        slots = self.window.in_order()
+        parts = [self._dated(self.window.take(slots), self.window.arrivals(slots))]
+        if self._slice is not None:
+            left = slice(self._slice.admitted, None)
+            rows = self._slice.batch.take(pa.array(self._slice.misses[left]))
+            parts.append(self._dated(rows, self._slice.arrivals[left]))
+        ahead = self._now
+        for batch, known in self._hand:
+            arrivals = ahead + np.arange(batch.num_rows) if known is None else known
+            parts.append(self._dated(batch, arrivals))
+            ahead = int(arrivals[-1]) + 1 if len(arrivals) else ahead
+        return pa.concat_batches(parts)
+
+    def restore(self, waiting: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Take over what another operator's `waiting` gave; only before the first push."""
+        if self._now or len(self.window) or self._hand:
+            raise StateError("restore only into a join that has taken no rows; build a new one.")
+        arrivals = waiting.column(ARRIVAL_COLUMN).to_numpy()
+        rows = self._conform(waiting.select(self.binding.stream_schema.names))
+        self._fit_hand(rows)
+        self._counters.rows_restored += rows.num_rows
+        self._wait_limit.restore(arrivals, waiting.column(ARRIVED_AT_COLUMN).to_numpy())
+        self._hand.append((rows, arrivals))
+        self._fed = True
+        return self._run(self._work_on_hand, waiting)
+
+    def refresh(self, changes: Changes | None) -> None:
+        """The master changed: drop stale cache entries and file the window anew."""
+        if changes is None:
+            return
+        self._require_delivered("refresh")
+        self._open = None
+        if self.cache is not None:
+            if changes.ranges is None:
+                self.cache.clear()
+            else:
+                codes, _ = self.cache.entries()
+                self.cache.remove(codes[changes.touched(codes)])
+        slots = self.window.in_order()
+        pages = np.empty(len(slots), dtype=np.int64)
+        for at in range(0, len(slots), self.sizing.slice_rows):
+            part = slice(at, at + self.sizing.slice_rows)
+            rows = pa.RecordBatch.from_arrays(
+                self.window.store.take_columns(list(self.binding.stream_key), slots[part]),
+                names=list(self.binding.stream_key),
+            )
+            pages[part] = self.master.page_of(self.binding.keys(rows))
+        self.window.refile(slots, pages, self.master.num_pages)
+        self.schedule.reset()
+        if self._slice is not None:
+            self._slice.pages = self.master.page_of(
+                self.binding.keys(self._slice.batch.take(pa.array(self._slice.misses)))
+            )
+
+    @property
+    def stats(self) -> JoinStats:
+        reads, before = self.master.reads, self._reads_before
+        return self._counters.snapshot(
+            reads.io_reads - before.io_reads, reads.bytes_read - before.bytes_read
+        )
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held now."""
+        return sum(self.held_by_part().values())
+
+    def held_by_part(self) -> dict[str, int]:
+        """Bytes held now, part by part; `scratch` is a formula, the rest is counted."""
+        hand = sum(batch.nbytes for batch, _ in self._hand)
+        hand += self._slice.batch.nbytes if self._slice is not None else 0
+        return {
+            "index": self.master.index_nbytes + self.window.index_nbytes + self.schedule.nbytes,
+            "window": self.window.nbytes,
+            "cache": self.cache.nbytes if self.cache is not None else 0,
+            "disk_buffer": self.sizing.disk_buffer,
+            "in_hand": hand,
+            "answers": sum(answer.nbytes for answer in self._answers),
+            "scratch": self.sizing.scratch,
+        }
+
+    def check_invariants(self) -> None:
+        """Raise if the operator contradicts itself; for tests, linear in the window."""
+        self.window.check_invariants()
+        if self.nbytes > self.plan.budget_bytes:
+            raise BudgetError(
+                f"{self.nbytes} bytes held of a budget of {self.plan.budget_bytes}: "
+                f"{self.held_by_part()}"
+            )
+
+    # -- iterating --------------------------------------------------------------------------
+
+    def _run(
+        self, work: Callable[[], bool], batch: pa.RecordBatch | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        while True:
+            try:
+                piece = self._next_piece(work)
+            except BaseException:
+                self._interrupted = batch
+                raise
+            if piece is None:
+                break
+            yield piece
+        self._tidy()
+
+    def _next_piece(self, work: Callable[[], bool]) -> pa.RecordBatch | None:
+        while True:
+            while self._answers:
+                piece = self._answers[0].next(self.sizing.output_rows)
+                if piece is None:
+                    self._answers.popleft()
+                    continue
+                self._counters.rows_out += piece.num_rows
+                self._counters.held({**self.held_by_part(), "output": piece.nbytes})
+                return piece
+            if not work():
+                return None
+
+    # -- units of work: each leaves the operator whole, and says whether there was any ---------
+
+    def _work_on_hand(self) -> bool:
+        if self._answer_open_pages():
+            return True
+        if self._slice is not None:
+            self._admit_slice()
+            return True
+        if not self._hand:
+            return self._read_overdue(0)
+        batch, known = self._hand[0]
+        rows = min(batch.num_rows, self.sizing.slice_rows, self._wait_limit.rows or 2**62)
+        if self._read_overdue(rows):
+            return True
+        arrivals = self._now + np.arange(rows) if known is None else known[:rows]
+        self._take_in(batch.slice(0, rows), arrivals)
+        if rows == batch.num_rows:
+            self._hand.popleft()
+        else:
+            self._hand[0] = (batch.slice(rows), None if known is None else known[rows:])
+        return True
+
+    def _work_to_empty(self) -> bool:
+        if self._work_on_hand():
+            return True
+        if not len(self.window):
+            return False
+        return self._read_pages(
+            InPageOrder().next(self.window, self._now, len(self.window), self.sizing.pages_per_read)
+        )
+
+    def _take_in(self, batch: pa.RecordBatch, arrivals: Int64s) -> None:
+        """Answer what can be answered now; the rest of the rows are to be admitted."""
+        if not batch.num_rows:
+            return
+        keys = self.binding.keys(batch)
+        state = keys.state
+        self._now = int(arrivals[-1]) + 1
+        self._wait_limit.admitted(self._now)
+        heads, hits = self._probe(keys.codes, state, batch)
+        if state is not None:
+            bad = np.flatnonzero(state != VALID)
+            self._counters.unmatched += len(bad)
+            self._answers.append(Unmatchable(self.binding, batch, bad, state[bad]))
+        if hits:
+            self._counters.cache_hits += hits
+            rows = np.flatnonzero(heads >= 0) if hits < len(heads) else np.arange(len(heads))
+            found = heads[rows] if hits < len(heads) else heads
+            assert self.cache is not None
+            self._answers.append(
+                CacheHits(self.binding, batch, rows, found, self.cache, self._cached_output)
+            )
+        if hits < len(heads):
+            missed = heads < 0 if state is None else (heads < 0) & (state == VALID)
+            misses = np.flatnonzero(missed)
+            if len(misses):
+                self._begin_to_wait(batch, arrivals[misses], misses, keys)
+
+    def _begin_to_wait(
+        self, batch: pa.RecordBatch, arrivals: Int64s, misses: Int64s, keys: Keys
+    ) -> None:
+        pages = np.asarray(self.master.page_of(keys))[misses]
+        self._slice = _Slice(batch, arrivals, misses, pages)
+
+    def _probe(self, codes: Int64s, state: object, batch: pa.RecordBatch) -> tuple[Slots, int]:
+        if self.cache is None or not len(self.cache):
+            return np.full(len(codes), NONE, dtype=np.int32), 0
+        heads, hits = self.cache.find(codes, state)  # type: ignore[arg-type]
+        if hits and self._cached_key:
+            hits -= self._unfind_other_keys(heads, batch)
+        return heads, hits
+
+    def _unfind_other_keys(self, heads: Slots, batch: pa.RecordBatch) -> int:
+        """Where codes are hashes: a cached row of the same code may be of another key."""
+        assert self.cache is not None
+        rows = np.flatnonzero(heads >= 0)
+        cached = self.cache.store.take_columns(self._cached_key, heads[rows])
+        wanted = self.binding.keys(batch.take(pa.array(rows))).columns
+        other = ~equal_rows(list(wanted), cached)
+        heads[rows[other]] = NONE
+        return int(other.sum())
+
+    def _admit_slice(self) -> None:
+        """File the slice's misses as far as there is room; read pages when there is none."""
+        part = self._slice
+        assert part is not None
+        left = len(part.misses) - part.admitted
+        room = self.window.room(part.batch)
+        if room < left and (room == 0 or self._reads_ahead(left)):
+            self._read_scheduled(left)
+            return
+        now = slice(part.admitted, part.admitted + room)
+        slots = self.window.admit(
+            part.batch, part.misses[now], part.pages[now], part.arrivals[now]
+        )
+        self._was_admitted(slots)
+        part.admitted += len(slots)
+        if part.admitted == len(part.misses):
+            self._slice = None
+
+    def _reads_ahead(self, left: int) -> bool:
+        """Whether to read before the last free slot is used, so that a whole slice fits."""
+        return False
+
+    def _was_admitted(self, slots: Slots) -> None:
+        """For joins that keep an order of rows of their own."""
+
+    def _read_scheduled(self, wanted: int) -> bool:
+        if not len(self.window):
+            return False
+        return self._read_pages(
+            self.schedule.next(self.window, self._now, wanted, self.sizing.pages_per_read)
+        )
+
+    def _read_overdue(self, coming: int) -> bool:
+        """Read for rows that would wait too long if that many more rows were admitted."""
+        oldest = self._wait_limit.oldest_allowed(self._now + coming)
+        if oldest is None or not len(self.window):
+            return False
+        first = self.window.oldest()
+        if first is None or first[1] >= oldest:
+            return False
+        return self._read_pages(self.window.older_than(oldest)[: self.sizing.pages_per_read])
+
+    def _read_pages(self, pages: Int64s) -> bool:
+        """Read pages and open them; nothing changes if the read raises."""
+        if not len(pages):
+            return False
+        pages = np.sort(pages)
+        batch = self.master.read(pages, self.binding.read_columns)
+        rows = PageRows(self.binding, batch)
+        self._counters.page_reads += len(pages)
+        self.schedule.was_read(pages, self.window.count[pages], self.window, self._now)
+        self._open = _OpenPages(pages, rows)
+        return True
+
+    def _answer_open_pages(self) -> bool:
+        """Answer the next rows that wait for the pages in the disk buffer."""
+        opened = self._open
+        if opened is None:
+            return False
+        waiting = int(self.window.count[opened.pages].sum())
+        if not waiting:
+            self._open = None
+            return True
+        slots, _ = self.window.take_off(opened.pages, self.sizing.output_rows)
+        stream = self.window.take(slots)
+        self._counters.waited(self._now - self.window.arrivals(slots))
+        self._leave(slots)
+        answer = PageMatches(self.binding, stream, self.binding.keys(stream), opened.rows)
+        self._counters.rows_read_for += len(slots)
+        self._counters.unmatched += answer.unmatched
+        self._answers.append(answer)
+        if self.admission is not None and not opened.learnt and opened.rows.clean:
+            opened.learnt = True
+            self._learn(opened.rows, answer, waiting / len(slots))
+        return True
+
+    def _leave(self, slots: Slots) -> None:
+        """Rows were answered: here they leave the window at once."""
+        self.window.free(slots)
+
+    def _learn(self, rows: PageRows, answer: PageMatches, scale: float) -> None:
+        assert self.cache is not None and self.admission is not None
+        hit = np.flatnonzero(answer.count)
+        matches = np.bincount(answer.first[hit], minlength=len(rows.codes))
+        first = np.flatnonzero(matches)
+        if not len(first):
+            return
+        per_key = np.ones(len(first), dtype=np.int64)
+        if not rows.unique:
+            per_key = np.searchsorted(rows.codes, rows.codes[first], side="right") - first
+        cached = rows.batch.select(self.cache.store.schema.names)
+        self.admission.learn(
+            self.cache,
+            Candidates(rows.codes[first], first, per_key, matches[first] * scale, cached),
+        )
+
+    # -- keeping house ----------------------------------------------------------------------
+
+    def _tidy(self) -> None:
+        """Give back the memory of rows that left, when it is more than half."""
+        store = self.window.store
+        if store.high > 2 * store.live + self.sizing.slice_rows or (not store.live and store.high):
+            self._was_moved(self.window.compact())
+
+    def _was_moved(self, moved: Slots | None) -> None:
+        """For joins that keep slots of their own."""
+
+    def _fit_hand(self, batch: pa.RecordBatch) -> None:
+        """Make room for a batch that is bigger than any before it, or refuse it."""
+        held = batch.nbytes + sum(b.nbytes for b, _ in self._hand)
+        if self._slice is not None:
+            held += self._slice.batch.nbytes
+        if held <= self._hand_most:
+            return
+        limit = self.window.limit - (held - self._hand_most)
+        least = self.sizing.least_window
+        if limit < least:
+            most = self._hand_most + self.window.limit - least
+            raise BudgetError(
+                f"a batch of {format_bytes(batch.nbytes)} ({batch.num_rows} rows), with what is in "
+                f"hand already, does not fit the budget of {format_bytes(self.plan.budget_bytes)}; "
+                f"at most {format_bytes(most)} can be in hand. Push smaller batches (slices), "
+                "iterate what push returns before the next push, or raise the budget."
+            )
+        self._hand_most = held
+        self.window.limit = limit
+
+    def _conform(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        wanted = self.binding.stream_schema
+        if batch.schema.equals(wanted, check_metadata=False):
+            return pa.RecordBatch.from_arrays(batch.columns, schema=wanted)
+        if batch.schema.names == wanted.names and batch.schema.types == wanted.types:
+            return pa.RecordBatch.from_arrays(batch.columns, schema=wanted)
+        raise SchemaError(
+            f"the batch has the columns ({_columns(batch.schema)}), but the join was built for "
+            f"({_columns(wanted)})."
+        )
+
+    def _dated(self, rows: pa.RecordBatch, arrivals: Int64s) -> pa.RecordBatch:
+        times = self._wait_limit.times_of(arrivals)
+        rows = rows.append_column(ARRIVAL_COLUMN, pa.array(arrivals, pa.int64()))
+        return rows.append_column(ARRIVED_AT_COLUMN, pa.array(times, pa.float64()))
+
+    def _require_delivered(self, what: str) -> None:
+        if any(answer.rows_left for answer in self._answers):
+            raise StateError(
+                f"{what}: answers are on their way out; iterate what push, advance or flush "
+                "returned to its end first."
+            )
+
+
+def _columns(schema: pa.Schema) -> str:
+    return ", ".join(f"{f.name}: {f.type}" for f in schema)
+
+
+class _Slice:
+    """Rows of a batch that are to be admitted; `misses` are positions in the batch."""
+
+    def __init__(
+        self, batch: pa.RecordBatch, arrivals: Int64s, misses: Int64s, pages: Int64s
+    ) -> None:
+        self.batch, self.arrivals, self.misses, self.pages = batch, arrivals, misses, pages
+        self.admitted = 0
+
+
+class _OpenPages:
+    """Pages in the disk buffer, until every row that waits for them is answered."""
+
+    def __init__(self, pages: Int64s, rows: PageRows) -> None:
+        self.pages, self.rows, self.learnt = pages, rows, False

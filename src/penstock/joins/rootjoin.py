@@ -1,0 +1,199 @@
+"""ROOTJOIN: near the least number of page reads, with nothing to tune."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.admission import CheaperToHold
+from penstock.errors import BudgetError
+from penstock.fronts import TupleCache
+from penstock.joins.answers import PageMatches, PageRows, Unmatchable
+from penstock.joins.base import Clock, JoinPlan, SemiStreamJoin
+from penstock.joins.binding import Binding
+from penstock.joins.sizing import Sizing
+from penstock.keys import NO_SUCH_ROW, Int64s, Keys
+from penstock.masters.base import Changes, Master
+from penstock.schedules import LongestTotalWait
+
+_EMPTY_CACHE = 64 * 16
+"""Bytes of a cache that holds nothing: the smallest table."""
+_ROUND = 0.01
+"""Share of the window that one round of reads sets free at least."""
+_STEP = 0.02
+"""Share of the free bytes by which the line between window and cache moves."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RootJoin(JoinPlan):
+    """Read the pages whose waiting rows have waited longest in total; hold rows of R that pay.
+
+    The page of every row is known on arrival, by the fences. When the window is full, the pages
+    with the largest summed waiting time are read together. This equalises k²/λ over pages (k rows
+    per read, λ the page's share of the stream), which is the square-root rule, k ∝ √λ: the optimum
+    of the read bound (`docs/read-bound.md`). No rates are estimated, nothing is tuned, no row
+    starves, since its waiting time only grows.
+
+    The front cache takes a row of R when the bytes of stream rows that would wait for it are more
+    than the row's own. Cache and window draw on the same bytes, and the line between them moves
+    with the stream. If all of R fits, all of R is held.
+
+    Pages: near the read bound. Bytes: the budget. Probes: one per row, one binary search of the
+    fences per row that waits, O(pages / rows of a round) scores per row that waits.
+
+    References: Dykeman, Ammar & Wong 1986 (longest wait first); Ammar & Wong 1985 (square-root
+    rule); Aksoy & Franklin 1999 (R×W); Chekuri, Im & Moseley 2009.
+
+    >>> import pyarrow as pa, penstock
+    >>> products = penstock.MemoryMaster(pa.table({"id": [1, 2], "price": [5, 7]}), key="id")
+    >>> join = RootJoin(budget="1MB").build(products, pa.schema([("id", pa.int64())]), on="id")
+    >>> out = [*join.push(pa.record_batch({"id": [2, 3, 1]})), *join.flush()]
+    >>> pa.Table.from_batches(out).sort_by("id")["price"].to_pylist()
+    [5, 7, None]
+    """
+
+    title: ClassVar[str] = "ROOTJOIN"
+
+    def _operator(self, master: Master, binding: Binding, clock: Clock) -> SemiStreamJoin:
+        sizing = Sizing.of(
+            self.title, self.budget_bytes, master, binding, pages_per_read=None
+        )
+        return _RootJoinOperator(self, master, binding, clock, sizing)
+
+
+class _RootJoinOperator(SemiStreamJoin):
+    admission: CheaperToHold
+    cache: TupleCache
+
+    def __init__(
+        self, plan: RootJoin, master: Master, binding: Binding, clock: Clock, sizing: Sizing
+    ) -> None:
+        cache = TupleCache(binding.cached_schema(master), _EMPTY_CACHE, sizing.free)
+        super().__init__(
+            plan, master, binding, clock, sizing=sizing, schedule=LongestTotalWait(),
+            window_bytes=sizing.free - cache.limit, cache=cache, admission=CheaperToHold(1.0),
+        )
+        self._step = max(int(sizing.free * _STEP), 1)
+        self._step_is_due = False
+        self._epoch_end = 0
+        self._loaded = 0
+        self.complete = False
+        """Whether all of R is in the cache."""
+        self._fits = self._whole_nbytes() <= 0.8 * sizing.free
+        if self._fits:
+            self._move_line(self._whole_nbytes() - cache.limit)
+
+    def _whole_nbytes(self) -> int:
+        """Bytes of a cache that holds all of R; the table may have half its entries to spare."""
+        store = self.cache.store
+        values = self.master.data_nbytes if store.has_values else 0
+        return int(self.master.num_rows * (store.slot_nbytes + 40) + 1.1 * values) + _EMPTY_CACHE
+
+    # -- all of R in memory -----------------------------------------------------------------
+
+    def _work_on_hand(self) -> bool:
+        if self._fits and not self.complete and (self._hand or self._slice is not None):
+            self._load_some()
+            return True
+        return super()._work_on_hand()
+
+    def _load_some(self) -> None:
+        first = self._loaded
+        last = min(first + self.sizing.pages_per_read, self.master.num_pages)
+        pages = np.arange(first, last)
+        rows = PageRows(
+            self.binding, self.master.read(pages, self.binding.read_columns)
+        )
+        if not rows.clean:
+            self._empty_cache()
+            return
+        self._counters.page_reads += len(pages)
+        starts = np.flatnonzero(np.append(True, rows.codes[1:] != rows.codes[:-1])[: len(rows.codes)])
+        counts = np.diff(np.append(starts, len(rows.codes)))
+        cached = rows.batch.select(self.cache.store.schema.names)
+        self.cache.add(rows.codes[starts], starts, counts, cached, np.zeros_like(starts))
+        self._loaded = last
+        self.complete = last == self.master.num_pages
+
+    def _begin_to_wait(
+        self, batch: pa.RecordBatch, arrivals: Int64s, misses: Int64s, keys: Keys
+    ) -> None:
+        if not self.complete:
+            super()._begin_to_wait(batch, arrivals, misses, keys)
+            return
+        reasons = np.full(len(misses), NO_SUCH_ROW, dtype=np.uint8)
+        self._counters.unmatched += len(misses)
+        self._answers.append(Unmatchable(self.binding, batch, misses, reasons))
+
+    def refresh(self, changes: Changes | None) -> None:
+        super().refresh(changes)
+        if changes is not None and (self.complete or self._loaded):
+            self.cache.clear()
+            self.complete, self._loaded = False, 0
+            self._fits = self._whole_nbytes() <= self.cache.limit
+
+    # -- reading ----------------------------------------------------------------------------
+
+    def _reads_ahead(self, left: int) -> bool:
+        return True
+
+    def _read_scheduled(self, wanted: int) -> bool:
+        wanted = max(wanted, int(len(self.window) * _ROUND))
+        return super()._read_scheduled(wanted)
+
+    def _fit_hand(self, batch: pa.RecordBatch) -> None:
+        """A batch that needs the cache's bytes gets them; what was cached can be read again."""
+        try:
+            super()._fit_hand(batch)
+        except BudgetError:
+            if not self.cache.limit > _EMPTY_CACHE or self._answers:
+                raise
+            self._empty_cache()
+            super()._fit_hand(batch)
+
+    def _empty_cache(self) -> None:
+        self.cache.clear()
+        self._fits = self.complete = False
+        self._move_line(_EMPTY_CACHE - self.cache.limit)
+
+    # -- the line between window and cache ----------------------------------------------------
+
+    def _learn(self, rows: PageRows, answer: PageMatches, scale: float) -> None:
+        if self.complete:
+            return
+        self.admission.window_row = self.window.row_nbytes
+        super()._learn(rows, answer, scale)
+        if self.admission.wanted or self._step_is_due:
+            self._give_cache_more()
+        if self._now >= self._epoch_end:
+            self._end_epoch()
+
+    def _give_cache_more(self) -> None:
+        """Move the line by a step: the window is told first, the cache gets what was given back."""
+        window = self.window
+        if not self._step_is_due:
+            if window.limit - self._step < self.sizing.least_window:
+                return
+            window.limit -= self._step
+            self._step_is_due = True
+        if len(window) * window.row_nbytes <= window.limit:
+            window.compact()
+            self.cache.limit += self._step
+            self._step_is_due = False
+
+    def _end_epoch(self) -> None:
+        if self._epoch_end and self.admission.cool(self.cache):
+            idle = self.cache.limit - self.cache.nbytes
+            if idle > 3 * self._step:
+                self.cache.compact()
+                steps = (self.cache.limit - self.cache.nbytes) // self._step - 1
+                self._move_line(-steps * self._step)
+        per_page = self._now * self.master.num_pages / max(self._counters.page_reads, 1)
+        self._epoch_end = self._now + int(per_page)
+
+    def _move_line(self, to_cache: int) -> None:
+        self.cache.limit += to_cache
+        self.window.limit -= to_cache

@@ -1,0 +1,92 @@
+"""How a budget is shared out before any row arrives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from penstock.errors import BudgetError
+from penstock.joins.binding import Binding
+from penstock.masters.base import Master
+from penstock.rows import RowStore
+from penstock.window import ARRIVAL, Window
+
+_SLICE_NBYTES = 96
+"""Scratch bytes per row of a slice: key codes, cache positions, pages, arrivals, index arrays."""
+_LEAST_ROWS = 64
+
+
+@dataclass(frozen=True)
+class Sizing:
+    """What everything but window and cache takes of a budget, and what is left for these two."""
+
+    budget: int
+    index: int
+    disk_buffer: int
+    pages_per_read: int
+    in_hand: int
+    output: int
+    output_rows: int
+    scratch: int
+    slice_rows: int
+    least_window: int
+    free: int
+    """Bytes for window and cache together."""
+
+    @classmethod
+    def of(
+        cls, title: str, budget: int, master: Master, binding: Binding, *,
+        pages_per_read: int | None = 1, extra_index: int = 0, least_cache: int = 0,
+    ) -> Sizing:
+        """Share the budget out; `pages_per_read=None` takes as many as a sixteenth of it holds."""
+        stream_row = max(_row_nbytes(binding.stream_schema), 8)
+        master_row = -(-master.data_nbytes // max(master.num_rows, 1))
+        output_row = stream_row + master_row + 16
+        stored = binding.stream_schema.append(pa.field(ARRIVAL, pa.uint32()))
+        least_window = _LEAST_ROWS * (RowStore(stored, 1).slot_nbytes + stream_row)
+        index = master.index_nbytes + Window.index_nbytes_for(master.num_pages) + extra_index
+        least = {
+            "index": index,
+            "one page": master.buffer_nbytes(pages_per_read or 1),
+            "batch in hand": _LEAST_ROWS * stream_row,
+            "output": _LEAST_ROWS * output_row,
+            "scratch": _LEAST_ROWS * _SLICE_NBYTES,
+            "window": least_window,
+            "cache": least_cache,
+        }
+        if sum(least.values()) > budget:
+            raise BudgetError.too_small(
+                title, budget, least,
+                f"build the master with smaller pages (its largest has {master.max_page_nbytes} "
+                "bytes)" if least["one page"] > budget // 4 else "",
+            )
+        if pages_per_read is None:
+            pages_per_read = 1
+            while (pages_per_read < 64 and pages_per_read < master.num_pages
+                   and master.buffer_nbytes(pages_per_read + 1) <= budget // 12):
+                pages_per_read += 1
+        disk_buffer = master.buffer_nbytes(pages_per_read)
+        slice_rows = _between(_LEAST_ROWS, budget // 40 // _SLICE_NBYTES, 16_384)
+        output_rows = _between(_LEAST_ROWS, budget // 20 // output_row, 16_384)
+        in_hand = max(slice_rows * stream_row, least["batch in hand"])
+        output = output_rows * output_row
+        scratch = slice_rows * _SLICE_NBYTES
+        free = budget - index - disk_buffer - in_hand - output - scratch
+        if free < least_window + least_cache:
+            slice_rows = output_rows = _LEAST_ROWS
+            in_hand, output = least["batch in hand"], least["output"]
+            scratch, disk_buffer = least["scratch"], least["one page"]
+            free = budget - index - disk_buffer - in_hand - output - scratch
+        return cls(
+            budget, index, disk_buffer, pages_per_read, in_hand, output, output_rows, scratch,
+            slice_rows, least_window, free,
+        )
+
+
+def _between(least: int, wanted: int, most: int) -> int:
+    return max(least, min(wanted, most))
+
+
+def _row_nbytes(schema: pa.Schema) -> int:
+    return RowStore(schema, 1).slot_nbytes

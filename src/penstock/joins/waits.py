@@ -1,0 +1,109 @@
+"""How long a row may wait: counted in admitted rows, or in seconds by the clock."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import deque
+from collections.abc import Callable
+from datetime import timedelta
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock.errors import BudgetError
+from penstock.keys import Int64s
+
+MaxWait = int | float | str | timedelta | None
+_UNITS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+_PATTERN = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([a-z]+)\s*")
+
+
+class WaitLimit:
+    """The bound on waiting, and when rows arrived: one clock reading per admitted slice."""
+
+    def __init__(
+        self, rows: int | None, seconds: float | None, clock: Callable[[], float]
+    ) -> None:
+        self.rows = rows
+        self.seconds = seconds
+        self._clock = clock
+        self._ends: deque[tuple[int, float]] = deque()
+        self._restored: tuple[Int64s, npt.NDArray[np.float64]] | None = None
+        self._time = 0.0
+
+    @classmethod
+    def parse(
+        cls, max_wait: MaxWait, clock: Callable[[], float] = time.monotonic
+    ) -> WaitLimit:
+        """A whole number is rows; a float, a text like '30s' and a timedelta are time."""
+        rows: int | None = None
+        seconds: float | None = None
+        match = _PATTERN.fullmatch(max_wait) if isinstance(max_wait, str) else None
+        if isinstance(max_wait, timedelta):
+            seconds = max_wait.total_seconds()
+        elif isinstance(max_wait, float):
+            seconds = max_wait
+        elif isinstance(max_wait, int) and not isinstance(max_wait, bool):
+            rows = max_wait
+        elif match is not None and match.group(2) in _UNITS:
+            seconds = float(match.group(1)) * _UNITS[match.group(2)]
+        elif max_wait is not None:
+            raise BudgetError(
+                f"max_wait={max_wait!r} is no wait. Give a number of rows (10000), a time ('30s', "
+                "'500ms', '2m'), seconds as a float, a timedelta, or None."
+            )
+        if (rows is not None and rows < 1) or (seconds is not None and seconds < 0):
+            raise BudgetError(f"max_wait={max_wait!r}: a row waits at least one row, or 0 seconds.")
+        return cls(rows, seconds, clock)
+
+    def admitted(self, now: int) -> None:
+        """Rows up to the logical time `now` have just arrived."""
+        if self.seconds is None:
+            return
+        self._time = max(self._time, self._clock())
+        while len(self._ends) > 1 and self._ends[1][1] < self._time - 2 * self.seconds - 1:
+            self._ends.popleft()
+        self._ends.append((now, self._time))
+
+    def tick(self, now: float | None) -> None:
+        """The clock shows `now` (asked, if not given)."""
+        if self.seconds is not None:
+            self._time = max(self._time, self._clock() if now is None else now)
+
+    def oldest_allowed(self, now: int) -> int | None:
+        """The least arrival that may still wait at logical time `now`; None when there is no bound."""
+        if self.rows is not None:
+            return now - self.rows
+        if self.seconds is None:
+            return None
+        self._time = max(self._time, self._clock())
+        overdue = 0
+        if self._restored is not None:
+            arrivals, times = self._restored
+            late = int(np.searchsorted(times, self._time - self.seconds, side="right"))
+            overdue = int(arrivals[late - 1]) + 1 if late else 0
+        for end, arrived in self._ends:
+            if arrived > self._time - self.seconds:
+                break
+            overdue = max(overdue, end)
+        return overdue
+
+    def restore(self, arrivals: Int64s, times: npt.NDArray[np.float64]) -> None:
+        """Rows of these arrivals, in order, arrived at these times."""
+        if len(arrivals):
+            self._restored = (arrivals, np.maximum.accumulate(times))
+
+    def times_of(self, arrivals: Int64s) -> npt.NDArray[np.float64]:
+        """The clock when rows of these arrivals were admitted; NaN where none was kept."""
+        if not self._ends:
+            return np.full(len(arrivals), self._clock() if self.seconds is None else self._time)
+        ends = np.array([end for end, _ in self._ends])
+        clocks = np.array([arrived for _, arrived in self._ends])
+        at = np.minimum(np.searchsorted(ends, arrivals, side="right"), len(ends) - 1)
+        times = clocks[at]
+        if self._restored is not None:
+            known, then = self._restored
+            early = arrivals <= known[-1]
+            times[early] = then[np.searchsorted(known, arrivals[early])]
+        return times
