@@ -12,6 +12,14 @@ import pyarrow as pa
 from penstock.fronts import TupleCache
 from penstock.keys import Int64s
 
+_EXCHANGE = 16
+"""A cache that is full exchanges this part of its keys while every page is read once."""
+_GAIN = 0.02
+_ROUNDS = 3
+_COLDEST = 50
+_LARGEST = 8
+"""A key whose rows would take more than this part of the cache is not taken in."""
+
 
 @dataclass(frozen=True)
 class Candidates:
@@ -111,3 +119,91 @@ class CheaperToHold(Admission):
             cache.remove(cold)
         cache.cool()
         return len(cold)
+
+
+class FrequentKeys(Admission):
+    """Hold keys that were matched often while their page was in memory; drop others for them.
+
+    `promote_at` is the number of waiting rows from which on a key is taken in. Left out, it moves by
+    itself: two rows while there is room, then up while more than a sixteenth of the keys would be
+    exchanged in the time in which every page is read once, and down while fewer would.
+    """
+
+    def __init__(self, num_pages: int, promote_at: float | None, seed: int) -> None:
+        self._num_pages = max(num_pages, 1)
+        self._fixed = promote_at is not None
+        self.promote_at = 2.0 if promote_at is None else promote_at
+        self._random = np.random.default_rng(seed)
+
+    def learn(self, cache: TupleCache, seen: Candidates) -> None:
+        frequent = seen.matches >= self.promote_at
+        frequent &= seen.rows * cache.key_nbytes * _LARGEST < cache.limit
+        chosen = seen.only(frequent)
+        chosen = not_cached(cache, chosen) if len(chosen) else chosen
+        added = 0
+        if len(chosen):
+            chosen = chosen.only(np.argsort(-chosen.matches, kind="stable"))
+            heats = chosen.matches.astype(np.int64)
+            added = add_what_fits(cache, chosen, heats)
+            if added < len(chosen):
+                late = np.arange(added, len(chosen))
+                self._replace(cache, chosen.only(late), heats[late])
+        if not self._fixed and (added < len(chosen) or not len(chosen)):
+            self._move(len(chosen), len(cache))
+
+    def _move(self, promoted: int, held: int) -> None:
+        """Raise or lower the bar after a read that found no free room (or nothing to take in)."""
+        wanted = held / (_EXCHANGE * self._num_pages)
+        step = _GAIN * (promoted - wanted) / max(wanted, 1.0)
+        self.promote_at = max(self.promote_at * float(np.exp(np.clip(step, -0.2, 0.2))), 2.0)
+
+    def _replace(self, cache: TupleCache, chosen: Candidates, heats: Int64s) -> None:
+        """Take keys in for as many that leave, at most half of those held."""
+        most = len(cache) // 2
+        if not most:
+            return
+        chosen, heats = chosen.only(np.arange(min(len(chosen), most))), heats[:most]
+        for _ in range(_ROUNDS):
+            cache.remove(self._victims(cache, len(chosen)))
+            added = add_what_fits(cache, chosen, heats)
+            if added == len(chosen):
+                return
+            left = np.arange(added, len(chosen))
+            chosen, heats = chosen.only(left), heats[left]
+
+    @abstractmethod
+    def _victims(self, cache: TupleCache, count: int) -> Int64s:
+        """About so many keys that are to leave."""
+
+
+class RandomReplacement(FrequentKeys):
+    """A random key leaves for a frequent one (CACHEJOIN)."""
+
+    def _victims(self, cache: TupleCache, count: int) -> Int64s:
+        codes, _ = cache.sample(2 * count + 1, self._random)
+        return self._random.permutation(codes)[:count]
+
+
+class LeastFrequent(FrequentKeys):
+    """The key with the fewest hits leaves for a frequent one (SSCJ).
+
+    Finding it takes a look at every key, so each look lists the coldest fiftieth, which leave one
+    after another; each look halves all counts, so that hits of long ago fade.
+    """
+
+    def __init__(self, num_pages: int, promote_at: float | None, seed: int) -> None:
+        super().__init__(num_pages, promote_at, seed)
+        self._coldest: Int64s = np.empty(0, dtype=np.int64)
+
+    def _victims(self, cache: TupleCache, count: int) -> Int64s:
+        if len(self._coldest) < count:
+            self._look(cache, count)
+        chosen, self._coldest = self._coldest[:count], self._coldest[count:]
+        return chosen
+
+    def _look(self, cache: TupleCache, count: int) -> None:
+        codes, heats = cache.entries()
+        share = min(max(len(codes) // _COLDEST, count), len(codes))
+        coldest = np.argpartition(heats, share - 1)[:share]
+        self._coldest = codes[coldest[np.argsort(heats[coldest], kind="stable")]]
+        cache.cool()

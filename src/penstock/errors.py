@@ -32,6 +32,14 @@ class BudgetError(PenstockError, ValueError):
         )
 
 
+class OptionError(PenstockError, ValueError):
+    """An option of a plan that cannot be, or a name that no join has."""
+
+    @classmethod
+    def out_of_range(cls, name: str, value: object, wanted: str) -> OptionError:
+        return cls(f"{name}={value!r} cannot be; give {wanted}.")
+
+
 class KeyTypeError(PenstockError, TypeError):
     """A key type that cannot be a key, or two key types that cannot meet."""
 

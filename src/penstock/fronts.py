@@ -183,7 +183,9 @@ class TupleCache:
         table = max(self._table_size(self._keys + keys), len(self._table)) * 16
         used = (store.live + rows) * store.slot_nbytes + rows * wide + store.nested_nbytes
         used += (store.heap.live if store.heap else 0) + table
-        return used <= self.limit and store.live + rows <= store.capacity
+        # A tenth stays free of values, which are slid together each time the limit is reached.
+        limit = self.limit * 0.9 if store.has_values else self.limit
+        return used <= limit and store.live + rows <= store.capacity
 
     def add(
         self, codes: Int64s, first_row: Int64s, row_count: Int64s, batch: pa.RecordBatch,
@@ -196,10 +198,10 @@ class TupleCache:
         rows = np.repeat(first_row, row_count)
         rows += np.arange(len(rows)) - np.repeat(np.cumsum(row_count) - row_count, row_count)
         store = self.store
-        heap = store.heap
-        if heap is not None:
+        if store.has_values:
             extra = store.variable_nbytes(batch) * len(rows) // max(batch.num_rows, 1)
-            if heap.top + extra > min(heap.capacity, self.limit) or heap.top > 2 * heap.live:
+            more = extra + len(rows) * (store.slot_nbytes + 16) + batch.num_columns * 64
+            if self.nbytes + more > self.limit:
                 store.compact_values()
         slots = store.put(batch, rows)
         ends = np.cumsum(row_count)
@@ -251,13 +253,14 @@ class TupleCache:
 
     def compact(self) -> None:
         """Give back the memory of rows that left."""
-        moved = self.store.compact_slots()
+        moves = self.store.compact_slots()
         if self.store.has_values:
             self.store.compact_values()
-        if moved is not None:
+        if moves is not None:
             used = self._table[:, 1] != _EMPTY
             entries = self._table[used, 1]
-            heads = moved[(entries & np.int64(0x7FFFFFFF)).astype(np.int64)].astype(np.int64)
+            heads = (entries & np.int64(0x7FFFFFFF)).astype(np.int32)
+            moves.apply(heads)
             self._table[used, 1] = heads | ((entries >> np.int64(32)) << np.int64(32))
 
     @staticmethod

@@ -59,35 +59,49 @@ _load: Any = intrinsic(_load_unaligned)
 
 
 @njit(cache=True, nogil=True)
+def _hash_at(at, size, seed):  # type: ignore[no-untyped-def]
+    end = at + np.uintp(size)
+    if size >= 32:
+        a, b = seed + _P1 + _P2, seed + _P2
+        c, d = seed, seed - _P1
+        while at + np.uintp(32) <= end:
+            a = _round(a, _load(at, np.uint64(0)))
+            b = _round(b, _load(at + np.uintp(8), np.uint64(0)))
+            c = _round(c, _load(at + np.uintp(16), np.uint64(0)))
+            d = _round(d, _load(at + np.uintp(24), np.uint64(0)))
+            at += np.uintp(32)
+        h = _rotate(a, 1) + _rotate(b, 7) + _rotate(c, 12) + _rotate(d, 18)
+        h = _merge(_merge(_merge(_merge(h, a), b), c), d)
+    else:
+        h = seed + _P5
+    h += np.uint64(size)
+    while at + np.uintp(8) <= end:
+        h = _rotate(h ^ _round(np.uint64(0), _load(at, np.uint64(0))), 27) * _P1 + _P4
+        at += np.uintp(8)
+    if at + np.uintp(4) <= end:
+        h = _rotate(h ^ (np.uint64(_load(at, np.uint32(0))) * _P1), 23) * _P2 + _P3
+        at += np.uintp(4)
+    while at < end:
+        h = _rotate(h ^ (np.uint64(_load(at, np.uint8(0))) * _P5), 11) * _P1
+        at += np.uintp(1)
+    return _avalanche(h)
+
+
+@njit(cache=True, nogil=True)
 def _hash_spans(data, starts, lengths, hashes):  # type: ignore[no-untyped-def]
+    base = np.uintp(data.ctypes.data)
     for row in range(hashes.size):
-        size, seed = lengths[row], hashes[row]
-        at = np.uintp(data.ctypes.data) + np.uintp(starts[row])
-        end = at + np.uintp(size)
-        if size >= 32:
-            a, b = seed + _P1 + _P2, seed + _P2
-            c, d = seed, seed - _P1
-            while at + np.uintp(32) <= end:
-                a = _round(a, _load(at, np.uint64(0)))
-                b = _round(b, _load(at + np.uintp(8), np.uint64(0)))
-                c = _round(c, _load(at + np.uintp(16), np.uint64(0)))
-                d = _round(d, _load(at + np.uintp(24), np.uint64(0)))
-                at += np.uintp(32)
-            h = _rotate(a, 1) + _rotate(b, 7) + _rotate(c, 12) + _rotate(d, 18)
-            h = _merge(_merge(_merge(_merge(h, a), b), c), d)
-        else:
-            h = seed + _P5
-        h += np.uint64(size)
-        while at + np.uintp(8) <= end:
-            h = _rotate(h ^ _round(np.uint64(0), _load(at, np.uint64(0))), 27) * _P1 + _P4
-            at += np.uintp(8)
-        if at + np.uintp(4) <= end:
-            h = _rotate(h ^ (np.uint64(_load(at, np.uint32(0))) * _P1), 23) * _P2 + _P3
-            at += np.uintp(4)
-        while at < end:
-            h = _rotate(h ^ (np.uint64(_load(at, np.uint8(0))) * _P5), 11) * _P1
-            at += np.uintp(1)
-        hashes[row] = _avalanche(h)
+        hashes[row] = _hash_at(base + np.uintp(starts[row]), lengths[row], hashes[row])
+
+
+@njit(cache=True, nogil=True)
+def _first_unlike(data, starts, lengths, checksums, first, last):  # type: ignore[no-untyped-def]
+    base = np.uintp(data.ctypes.data)
+    for row in range(first, last):
+        found = _hash_at(base + np.uintp(starts[row]), lengths[row], np.uint64(0))
+        if np.uint32(found) != checksums[row]:
+            return row
+    return -1
 
 
 @njit(cache=True, nogil=True)
@@ -128,3 +142,15 @@ def hash_buffer(data: bytes | memoryview | npt.NDArray[np.uint8], seed: int = 0)
     bytes_of = np.frombuffer(data, dtype=np.uint8) if len(data) else np.zeros(1, dtype=np.uint8)
     start, length = np.zeros(1, dtype=np.int64), np.array([len(data)], dtype=np.int64)
     return int(hash_bytes(bytes_of, start, length, np.array([seed], dtype=np.uint64))[0])
+
+
+def first_unlike(
+    data: npt.NDArray[np.uint8],
+    starts: npt.NDArray[np.int64],
+    lengths: npt.NDArray[np.int64],
+    checksums: npt.NDArray[np.uint32],
+    first: int,
+    last: int,
+) -> int:
+    """The first of these spans whose XXH64, its low half, is not as given; -1 when all are."""
+    return int(_first_unlike(data, starts, lengths, checksums, first, last))

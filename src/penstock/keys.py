@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 
 from penstock.errors import KeyTypeError
 from penstock.hashing import hash_bytes, hash_words
+from penstock.memory import take
 
 HASH_SEED = 42
 VALID, NULL_KEY, NO_SUCH_ROW = 0, 1, 2
@@ -35,12 +36,21 @@ Int64s = npt.NDArray[np.int64]
 Columns = Sequence[pa.Array]
 
 
+def _plain_type(t: pa.DataType) -> pa.DataType:
+    return t.value_type if pa.types.is_dictionary(t) else t
+
+
+def _plain(column: pa.Array) -> pa.Array:
+    """The column with the values that a dictionary stands for, so that its nulls are seen too."""
+    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+
+
 def family(key_type: pa.DataType) -> str:
     """What a type is as a key: integer, decimal, date, timestamp, string or binary."""
-    t = key_type.value_type if pa.types.is_dictionary(key_type) else key_type
+    t = _plain_type(key_type)
     if pa.types.is_integer(t):
         return "integer"
-    if pa.types.is_decimal(t):
+    if pa.types.is_decimal(t) and t.scale >= 0:  # Arrow cannot compare those below
         return "decimal"
     if pa.types.is_date(t):
         return "date"
@@ -64,18 +74,19 @@ def is_exact(key_types: Sequence[pa.DataType]) -> bool:
         return False
     kind = family(key_types[0])
     if kind == "decimal":
-        return bool(key_types[0].precision <= 18)
+        return bool(_plain_type(key_types[0]).precision <= 18)
     return kind in ("integer", "date") or kind.startswith("timestamp")
 
 
 def codes_of(columns: Columns, seed: int = HASH_SEED) -> Int64s:
     """The codes of keys given in the master's types; where a key is null its code means nothing."""
+    columns = [_plain(c) for c in columns]
     if is_exact([c.type for c in columns]):
         return _values(columns[0])
     hashes = np.full(len(columns[0]), seed, dtype=np.uint64)
     for column in columns:
         if is_exact([column.type]):
-            hashes = hash_words(np.ascontiguousarray(_values(column)), hashes)
+            hashes = hash_words(_values(column), hashes)
         else:
             hashes = hash_bytes(*value_spans(column), hashes)
     return hashes.view(np.int64)
@@ -107,9 +118,9 @@ def _values(column: pa.Array) -> Int64s:
         if not pa.types.is_decimal128(t):
             column = column.cast(pa.decimal128(t.precision, t.scale))
         words = fixed_values(column, np.dtype("V16")).view(np.int64).reshape(-1, 2)
-        return words[:, 0]
+        return np.ascontiguousarray(words[:, 0])
     if pa.types.is_uint64(t):
-        return fixed_values(column, np.int64) ^ _INT64_MIN  # type: ignore[return-value]
+        return fixed_values(column, np.int64) ^ _INT64_MIN
     if pa.types.is_date32(t):
         return fixed_values(column, np.int32).astype(np.int64)
     if pa.types.is_integer(t):
@@ -122,8 +133,10 @@ def value_spans(column: pa.Array) -> tuple[npt.NDArray[np.uint8], Int64s, Int64s
     """Where each value's bytes lie: the data, each start, each length."""
     t, n = column.type, len(column)
     if pa.types.is_decimal(t):
-        column = column.cast(pa.decimal256(76, t.scale)) if t.precision > 38 else column.cast(
-            pa.decimal128(38, t.scale)
+        column = (
+            column.cast(pa.decimal256(76, t.scale))
+            if t.precision > 38
+            else column.cast(pa.decimal128(38, t.scale))
         )
     elif pa.types.is_string_view(t) or pa.types.is_binary_view(t):
         column = column.cast(pa.large_binary())
@@ -168,6 +181,13 @@ class Keys:
     def codes(self) -> Int64s:
         return codes_of(self.columns, self.seed)
 
+    def take(self, rows: Int64s) -> Keys:
+        """The keys of these rows, all valid; their codes are not computed again."""
+        indices = pa.array(rows)
+        chosen = Keys([take(c, indices) for c in self.columns], None, self.seed)
+        chosen.codes = self.codes[rows]
+        return chosen
+
     @classmethod
     def of(cls, keys: Keys | pa.Array | pa.ChunkedArray, seed: int = HASH_SEED) -> Keys:
         """Accept what a person would pass: keys, an array, or a struct array of several columns."""
@@ -175,7 +195,8 @@ class Keys:
             return keys
         if isinstance(keys, pa.ChunkedArray):
             keys = keys.combine_chunks()
-        columns = keys.flatten() if pa.types.is_struct(keys.type) else [keys]
+        parts = keys.flatten() if pa.types.is_struct(keys.type) else [keys]
+        columns = [_plain(c) for c in parts]
         nulls = any_null(columns)
         return cls(columns, None if nulls is None else nulls.astype(np.uint8) * NULL_KEY, seed)
 
@@ -212,6 +233,7 @@ class KeyMeeting:
 
     def keys(self, columns: Columns) -> Keys:
         """The stream's key columns as keys of the master."""
+        columns = [_plain(c) for c in columns]
         nulls = any_null(columns)
         met = [_meet(c, t) for c, t in zip(columns, self.master_types, strict=True)]
         unfit = any_null(met)
@@ -225,8 +247,6 @@ class KeyMeeting:
 
 def _meet(column: pa.Array, wanted: pa.DataType) -> pa.Array:
     """The column in the wanted type, with null where a value does not fit."""
-    if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
     have = column.type
     if have == wanted:
         return column
@@ -237,8 +257,9 @@ def _meet(column: pa.Array, wanted: pa.DataType) -> pa.Array:
         return _meet_decimal(column, wanted)
     if kind == "date":
         if pa.types.is_date32(wanted):
-            stray = pc.cast(column, pa.int64()).to_numpy(zero_copy_only=False) % _DAY_MS != 0
-            column = _null_unless(pa.array(~stray), column)
+            days, rest = np.divmod(fixed_values(column, np.int64), _DAY_MS)
+            fits = (rest == 0) & (days >= -(2**31)) & (days < 2**31)
+            column = _null_unless(pa.array(fits), column)
         return column.cast(wanted)
     if kind.startswith("timestamp"):
         return _meet_timestamp(column, wanted)
@@ -271,6 +292,13 @@ def _meet_decimal(column: pa.Array, wanted: pa.DataType) -> pa.Array:
     else:
         scale, high = wanted.scale, 10**wanted.precision - 1
         low = -high
+    # A whole part that the wanted type cannot hold might not fit 76 digits at the other's scale.
+    whole = (max(high, -low) // 10**scale + 1) * 10**column.type.scale
+    if whole < 10**76:
+        bound = _unscaled(whole, pa.decimal256(76, column.type.scale))
+        column = column.cast(bound.type)
+        inside = pc.and_(pc.less(column, bound), pc.greater(column, pc.negate(bound)))
+        column = _null_unless(inside, column)
     wide_scale = max(column.type.scale, scale)
     wide = column.cast(pa.decimal256(76, wide_scale))
     narrow = wide.cast(pa.decimal256(76, scale), safe=False)
@@ -292,11 +320,10 @@ def _unscaled(value: int, t: pa.DataType) -> pa.Scalar:
 
 def _meet_timestamp(column: pa.Array, wanted: pa.DataType) -> pa.Array:
     have, want = _PER_SECOND[column.type.unit], _PER_SECOND[wanted.unit]
-    values = fixed_values(column, np.int64)
+    values: Int64s = fixed_values(column, np.int64)  # type: ignore[assignment]
     if want >= have:
         factor = want // have
-        limit = (2**63 - 1) // factor
-        fits = (values <= limit) & (values >= -limit)
+        fits = (values <= (2**63 - 1) // factor) & (values >= -(2**63 // factor))
         met = np.where(fits, values, 0) * factor
     else:
         met, rest = np.divmod(values, have // want)

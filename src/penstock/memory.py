@@ -1,4 +1,6 @@
-"""Memory that is reserved once, held only where it was touched, and given back from the end."""
+"""Memory that agrees with what is counted: regions that are held only where they were touched,
+and Arrow allocations from the system, since Arrow's own allocator keeps freed memory for itself
+(20 MB more than was held, measured at a budget of 50 MB)."""
 
 from __future__ import annotations
 
@@ -6,8 +8,11 @@ import mmap
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 PAGE = mmap.PAGESIZE
+POOL = pa.system_memory_pool()
 
 
 class Region:
@@ -31,3 +36,8 @@ class Region:
         start = -(-first_row * self.row_nbytes // PAGE) * PAGE
         if start < len(self._map) and hasattr(mmap, "MADV_DONTNEED"):
             self._map.madvise(mmap.MADV_DONTNEED, start)
+
+
+def take(data: pa.RecordBatch | pa.Array, rows: npt.NDArray[np.int64] | pa.Array) -> pa.RecordBatch:
+    """These rows of the data, allocated from the system."""
+    return pc.take(data, pa.array(rows), memory_pool=POOL)

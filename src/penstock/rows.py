@@ -17,7 +17,7 @@ from numba import njit
 
 from penstock.heap import ByteHeap
 from penstock.keys import Int64s, fixed_values, value_spans
-from penstock.memory import Region
+from penstock.memory import POOL, Region
 from penstock.nested import NestedColumn
 
 Slots = npt.NDArray[np.int32]
@@ -92,6 +92,36 @@ def _move_plan(link, high, live, sources, targets):  # type: ignore[no-untyped-d
             hole += 1
             count += 1
     return count
+
+
+@njit(cache=True, nogil=True)
+def _move(matrix, sources, targets):  # type: ignore[no-untyped-def]
+    for i in range(sources.size):
+        for c in range(matrix.shape[1]):
+            matrix[targets[i], c] = matrix[sources[i], c]
+
+
+@njit(cache=True, nogil=True)
+def _redirect(slots, first, targets):  # type: ignore[no-untyped-def]
+    for i in range(slots.size):
+        if slots[i] >= first:
+            slots[i] = targets[slots[i] - first]
+
+
+@dataclass(frozen=True)
+class Moves:
+    """Where compaction put the rows of slots `first` and above."""
+
+    first: int
+    targets: Slots
+
+    def apply(self, slots: Slots) -> None:
+        """Rewrite an array of slots (or NONE) in place."""
+        _redirect(slots, self.first, self.targets)
+
+
+def _as_matrix(array: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
+    return array if array.ndim == 2 else array.reshape(-1, 1)
 
 
 @dataclass(frozen=True)
@@ -237,7 +267,7 @@ class RowStore:
         n = len(slots)
         # An odd number of cache lines between columns keeps them out of one another's sets.
         stride = (-(-n * 8 // 64) | 1) * 64
-        memory = pa.allocate_buffer(stride * len(self._plain8))
+        memory = pa.allocate_buffer(stride * len(self._plain8), memory_pool=POOL)
         out = np.frombuffer(memory, dtype=np.int64).reshape(len(self._plain8), stride // 8)
         _gather(self._matrix(8), slots, self._plain8_columns, out)
         return [memory.slice(c * stride, n * 8) for c in range(len(self._plain8))]
@@ -307,32 +337,29 @@ class RowStore:
             first = self._places[i].first
             self._matrix(8)[slots, first] = nested.compact(self._matrix(8)[slots, first])
 
-    def compact_slots(self) -> Slots | None:
-        """Move rows down into free slots and give the tail back.
+    def compact_slots(self) -> Moves | None:
+        """Move rows down into free slots and give the tail back; None when nothing was free.
 
-        Returns where each old slot's row is now (links are rewritten by it too), or None when there
-        was nothing to move.
+        Links between living slots are rewritten; who keeps slots elsewhere applies the moves.
         """
         high, live = self.high, self.live
         if high == live:
             return None
-        most = min(live, high - live)
-        sources, targets = np.empty(most, np.int32), np.empty(most, np.int32)
+        sources = np.empty(min(live, high - live), dtype=np.int32)
+        targets = np.empty(len(sources), dtype=np.int32)
         count = _move_plan(self.link, high, live, sources, targets)
-        sources, targets = sources[:count], targets[:count]
         regions = [*self._regions.values(), self._links]
         if self._validity is not None:
             regions.append(self._validity)
         for region in regions:
-            region.array[targets] = region.array[sources]
+            _move(_as_matrix(region.array), sources[:count], targets[:count])
+        moves = Moves(live, np.empty(high - live, dtype=np.int32))
+        moves.targets[sources[:count] - live] = targets[:count]
+        moves.apply(self.link[:live])
+        for region in regions:
             region.release(live)
-        moved = np.arange(high, dtype=np.int32)
-        moved[sources] = targets
-        links = self.link[:live]
-        chained = links >= 0
-        links[chained] = moved[links[chained]]
         self.high, self._free = live, NONE
-        return moved
+        return moves
 
     def _matrix(self, width: int) -> npt.NDArray[np.generic]:
         return self._regions[width].array

@@ -13,7 +13,7 @@ from numba import njit
 
 from penstock.errors import PenstockError
 from penstock.keys import Int64s
-from penstock.rows import NONE, RowStore, Slots
+from penstock.rows import NONE, Moves, RowStore, Slots
 
 ARRIVAL = "__arrival"
 _UINT32 = 2**32
@@ -38,24 +38,53 @@ def _file(slots, pages, arrivals, base, link, stamp, head, count, total, first, 
 
 
 @njit(cache=True, nogil=True)
-def _unhang(pages, link, stamp, head, count, total, slots, rows_of):  # type: ignore[no-untyped-def]
-    """Take rows off the pages' chains until `slots` is full; `rows_of[i]` of the i-th page."""
-    taken = 0
-    for i in range(pages.size):
-        page = pages[i]
-        slot = head[page]
-        before = taken
-        left = total[page]
-        while slot >= 0 and taken < slots.size:
+def _unhang(pages, link, head, count, total, stamp, slots):  # type: ignore[no-untyped-def]
+    """Take rows off the pages' chains until `slots` is full.
+
+    Following one chain waits for memory at every row, so up to 16 are followed side by side.
+    """
+    lanes = np.empty(16, dtype=np.int64)
+    at = np.empty(16, dtype=np.int32)
+    active, taken, coming = 0, 0, 0
+    while taken < slots.size and (active or coming < pages.size):
+        while active < 16 and coming < pages.size:
+            if head[pages[coming]] >= 0:
+                lanes[active] = pages[coming]
+                at[active] = head[pages[coming]]
+                active += 1
+            coming += 1
+        lane = 0
+        while lane < active and taken < slots.size:
+            slot = at[lane]
             slots[taken] = slot
             taken += 1
-            left -= stamp[slot]
             slot = link[slot]
-        head[page] = slot
-        rows_of[i] = taken - before
-        count[page] -= taken - before
-        total[page] = left
+            page = lanes[lane]
+            total[page] -= stamp[slots[taken - 1]]
+            head[page] = slot
+            count[page] -= 1
+            if slot >= 0:
+                at[lane] = slot
+                lane += 1
+            else:
+                active -= 1
+                lanes[lane] = lanes[active]
+                at[lane] = at[active]
     return taken
+
+
+@njit(cache=True, nogil=True)
+def _list(pages, link, head, slots, pages_of):  # type: ignore[no-untyped-def]
+    """Every row on these pages' chains, left where it is, and its page."""
+    found = 0
+    for page in pages:
+        slot = head[page]
+        while slot >= 0 and found < slots.size:
+            slots[found] = slot
+            pages_of[found] = page
+            found += 1
+            slot = link[slot]
+    return found
 
 
 class Window:
@@ -165,18 +194,17 @@ class Window:
         )
         self._enqueue(fresh[:found])
 
-    def take_off(self, pages: Int64s, limit: int) -> tuple[Slots, Int64s]:
-        """Take at most `limit` rows off these pages' chains, page by page.
+    def take_off(self, pages: Int64s, limit: int) -> Slots:
+        """Take at most `limit` rows off these pages' chains.
 
-        Returns their slots, which stay in use until `free`, and how many are of each page.
+        Returns their slots, in no order; they stay in use until `free`.
         """
         waiting = int(self.count[pages].sum())
         slots = np.empty(min(waiting, limit), dtype=np.int32)
-        rows_of = np.zeros(len(pages), dtype=np.int64)
         _unhang(
-            pages, self.store.link, self._stamp, self.head, self.count, self._total, slots, rows_of
+            pages, self.store.link, self.head, self.count, self._total, self._stamp, slots
         )
-        return slots, rows_of
+        return slots
 
     def take(self, slots: Slots) -> pa.RecordBatch:
         """The stream rows in these slots."""
@@ -227,17 +255,28 @@ class Window:
 
     def in_order(self) -> Slots:
         """The slots of all rows that wait for a page, oldest first."""
-        slots, _ = self.take_off_all(keep=True)
+        slots, _ = self._listed()
         return slots[np.argsort(self._stamp[slots], kind="stable")]
 
-    def take_off_all(self, keep: bool = False) -> tuple[Slots, Int64s]:
-        """Take every waiting row off its chain (or, with `keep`, only list them)."""
-        pages = np.flatnonzero(self.count).astype(np.int64)
-        saved = (self.head.copy(), self.count.copy(), self._total.copy()) if keep else None
-        slots, rows_of = self.take_off(pages, len(self.store.link))
-        if saved is not None:
-            self.head[:], self.count[:], self._total[:] = saved
-        return slots, rows_of
+    def in_order_with_pages(self) -> tuple[Slots, Int64s]:
+        """The slots of all rows that wait for a page, oldest first, and their pages."""
+        slots, pages_of = self._listed()
+        order = np.argsort(self._stamp[slots], kind="stable")
+        return slots[order], pages_of[order]
+
+    def _listed(self) -> tuple[Slots, Int64s]:
+        """The slots of all rows that wait, and their pages."""
+        pages = np.flatnonzero(self.count)
+        slots = np.empty(int(self.count.sum()), dtype=np.int32)
+        pages_of = np.empty(len(slots), dtype=np.int64)
+        found = _list(pages, self.store.link, self.head, slots, pages_of)
+        return slots[:found], pages_of[:found]
+
+    def _sums(self, slots: Slots, pages_of: Int64s) -> Int64s:
+        """The summed stamps of each page's rows."""
+        sums = np.zeros(self.num_pages, dtype=np.int64)
+        np.add.at(sums, pages_of, self._stamp[slots].astype(np.int64))
+        return sums
 
     # -- change -----------------------------------------------------------------------------
 
@@ -247,15 +286,14 @@ class Window:
         self._reset_pages(num_pages)
         self._hang(slots, pages, arrivals)
 
-    def compact(self) -> Slots | None:
-        """Move rows together and give back the memory of those that left; old slot → new slot."""
-        moved = self.store.compact_slots()
+    def compact(self) -> Moves | None:
+        """Move rows together and give back the memory of those that left."""
+        moves = self.store.compact_slots()
         if self.store.has_values:
             self.store.compact_values()
-        if moved is not None:
-            chained = self.head >= 0
-            self.head[chained] = moved[self.head[chained]]
-        return moved
+        if moves is not None:
+            moves.apply(self.head)
+        return moves
 
     def _rebase(self, newest: int) -> None:
         """Move the zero of the 32-bit stamps to the oldest row; a row 2**32 rows old stays at 0."""
@@ -264,24 +302,18 @@ class Window:
         shift = max(oldest, newest - _UINT32 + 2**31) - self._base
         self._stamp[slots] = np.maximum(self._stamp[slots].astype(np.int64) - shift, 0)
         self._base += shift
-        listed, rows_of = self.take_off_all(keep=True)
-        pages = np.flatnonzero(self.count)
-        sums = np.zeros(len(pages), dtype=np.int64)
-        np.add.at(sums, np.repeat(np.arange(len(pages)), rows_of), self._stamp[listed])
-        self._total[pages] = sums
+        self._total[:] = self._sums(*self._listed())
 
     def check_invariants(self) -> None:
         """Every row on exactly one chain, counts and sums true, the queue complete."""
-        slots, rows_of = self.take_off_all(keep=True)
-        pages = np.flatnonzero(self.count)
+        slots, pages_of = self._listed()
         if len(np.unique(slots)) != len(slots):
             raise PenstockError("a waiting row hangs on two chains")
-        if not np.array_equal(rows_of, self.count[pages]):
+        if not np.array_equal(np.bincount(pages_of, minlength=self.num_pages), self.count):
             raise PenstockError("a page's count differs from its chain")
-        sums = np.zeros(self.num_pages, dtype=np.int64)
-        np.add.at(sums, np.repeat(pages, rows_of), self._stamp[slots].astype(np.int64))
-        if not np.array_equal(sums[pages], self._total[pages]):
+        if not np.array_equal(self._sums(slots, pages_of), self._total):
             raise PenstockError("a page's summed arrivals differ from its rows'")
+        pages = np.flatnonzero(self.count)
         queued = set(self.older_than(2**62).tolist())
         if queued != set(pages.tolist()):
             raise PenstockError("the queue of pages misses a page with waiting rows")

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from penstock.fronts import TupleCache
 from penstock.joins.binding import Binding
 from penstock.keys import NO_SUCH_ROW, Int64s, Keys
+from penstock.memory import take
 from penstock.rows import Slots
 
 
@@ -55,7 +56,7 @@ class Unmatchable(Answer):
         rows = self._rows[part]
         self._at += len(rows)
         self.rows_left -= len(rows)
-        stream = self._batch.take(pa.array(rows)).columns
+        stream = take(self._batch, rows).columns
         return self._binding.compose(stream, self._binding.nulls(len(rows)), self._reasons[part])
 
 
@@ -81,7 +82,7 @@ class CacheHits(Answer):
         if len(pairs) == self._batch.num_rows and len(self._rows) == len(pairs):
             stream = self._batch.columns
         else:
-            stream = self._batch.take(pa.array(self._rows[pairs])).columns
+            stream = take(self._batch, self._rows[pairs]).columns
         taken = self._cache.take(slots)
         self.rows_left -= after - self._at
         self._at = after
@@ -197,8 +198,10 @@ class PageMatches(Answer):
         self._at = end
         self.rows_left = len(self.count) - int(np.searchsorted(self._ends, end, side="right"))
         whole = self._simple and len(rows) == self._stream.num_rows
-        stream = self._stream if whole else self._stream.take(pa.array(rows))
+        stream = self._stream if whole else take(self._stream, rows)
         any_missing = bool(missing.any())
-        chosen = self._page.output.take(pa.array(here, mask=missing if any_missing else None))
+        chosen = take(
+            self._page.output, pa.array(here, mask=missing if any_missing else None)
+        )
         reasons = np.where(missing, np.uint8(NO_SUCH_ROW), np.uint8(0)) if any_missing else None
         return self._binding.compose(stream.columns, chosen.columns, reasons)

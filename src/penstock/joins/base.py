@@ -36,7 +36,7 @@ from penstock.joins.sizing import Sizing
 from penstock.joins.waits import MaxWait, WaitLimit
 from penstock.keys import VALID, Int64s, Keys
 from penstock.masters.base import Changes, Master
-from penstock.rows import NONE, Slots
+from penstock.rows import NONE, Moves, Slots
 from penstock.schedules import InPageOrder, Schedule
 from penstock.stats import Counters, JoinStats
 from penstock.window import Window
@@ -116,7 +116,7 @@ class SemiStreamJoin:
         self._hand_most = sizing.in_hand
         self._slice: _Slice | None = None
         self._answers: deque[Answer] = deque()
-        self._open: _OpenPages | None = None
+        self._open: OpenPages | None = None
         self._interrupted: pa.RecordBatch | None = None
         self._fed = False
         names = binding.cached_schema(master).names
@@ -131,14 +131,12 @@ class SemiStreamJoin:
         If a read failed while iterating, push the very same batch again (or call `flush`) to go on;
         its rows are not admitted twice.
         """
-        if batch.schema != self.binding.stream_schema:
-            batch = self._conform(batch)
-        if batch is self._interrupted:
-            self._interrupted = None
-        else:
-            self._fit_hand(batch)
-            self._hand.append((batch, None))
-            self._counters.rows_in += batch.num_rows
+        interrupted, self._interrupted = self._interrupted, None
+        if batch is not interrupted:
+            rows = self._conform(batch)
+            self._fit_hand(rows)
+            self._hand.append((rows, None))
+            self._counters.rows_in += rows.num_rows
             self._fed = True
         return self._run(self._work_on_hand, batch)
 
@@ -148,17 +146,14 @@ class SemiStreamJoin:
         When nothing was pushed since the last call, the stream is idle, and one round of pages is
         read as well, so that an idle window drains.
         """
-        idle = not self._fed
+        rounds = iter([not self._fed])
         self._fed = False
         self._wait_limit.tick(now)
-        once = [idle]
 
         def work() -> bool:
-            if self._work_on_hand() or self._read_overdue(0):
+            if self._work_on_hand():
                 return True
-            if once.pop() if once else False:
-                return self._read_scheduled(len(self.window))
-            return False
+            return next(rounds, False) and self._read_scheduled(len(self.window))
 
         return self._run(work)
 
@@ -274,6 +269,7 @@ class SemiStreamJoin:
             if piece is None:
                 break
             yield piece
+        self._interrupted = None
         self._tidy()
 
     def _next_piece(self, work: Callable[[], bool]) -> pa.RecordBatch | None:
@@ -345,13 +341,13 @@ class SemiStreamJoin:
             missed = heads < 0 if state is None else (heads < 0) & (state == VALID)
             misses = np.flatnonzero(missed)
             if len(misses):
-                self._begin_to_wait(batch, arrivals[misses], misses, keys)
+                self._begin_to_wait(batch, arrivals[misses], misses, keys.take(misses))
 
     def _begin_to_wait(
         self, batch: pa.RecordBatch, arrivals: Int64s, misses: Int64s, keys: Keys
     ) -> None:
-        pages = np.asarray(self.master.page_of(keys))[misses]
-        self._slice = _Slice(batch, arrivals, misses, pages)
+        """These rows of the batch, of these arrivals and keys, are to be filed."""
+        self._slice = _Slice(batch, arrivals, misses, self.master.page_of(keys))
 
     def _probe(self, codes: Int64s, state: object, batch: pa.RecordBatch) -> tuple[Slots, int]:
         if self.cache is None or not len(self.cache):
@@ -377,7 +373,7 @@ class SemiStreamJoin:
         assert part is not None
         left = len(part.misses) - part.admitted
         room = self.window.room(part.batch)
-        if room < left and (room == 0 or self._reads_ahead(left)):
+        if room == 0:
             self._read_scheduled(left)
             return
         now = slice(part.admitted, part.admitted + room)
@@ -388,10 +384,6 @@ class SemiStreamJoin:
         part.admitted += len(slots)
         if part.admitted == len(part.misses):
             self._slice = None
-
-    def _reads_ahead(self, left: int) -> bool:
-        """Whether to read before the last free slot is used, so that a whole slice fits."""
-        return False
 
     def _was_admitted(self, slots: Slots) -> None:
         """For joins that keep an order of rows of their own."""
@@ -422,7 +414,7 @@ class SemiStreamJoin:
         rows = PageRows(self.binding, batch)
         self._counters.page_reads += len(pages)
         self.schedule.was_read(pages, self.window.count[pages], self.window, self._now)
-        self._open = _OpenPages(pages, rows)
+        self._open = OpenPages(pages, rows)
         return True
 
     def _answer_open_pages(self) -> bool:
@@ -434,7 +426,7 @@ class SemiStreamJoin:
         if not waiting:
             self._open = None
             return True
-        slots, _ = self.window.take_off(opened.pages, self.sizing.output_rows)
+        slots = self.window.take_off(opened.pages, self.sizing.output_rows)
         stream = self.window.take(slots)
         self._counters.waited(self._now - self.window.arrivals(slots))
         self._leave(slots)
@@ -470,12 +462,13 @@ class SemiStreamJoin:
     # -- keeping house ----------------------------------------------------------------------
 
     def _tidy(self) -> None:
-        """Give back the memory of rows that left, when it is more than half."""
-        store = self.window.store
-        if store.high > 2 * store.live + self.sizing.slice_rows or (not store.live and store.high):
-            self._was_moved(self.window.compact())
+        """Give back the memory of rows that left, when it is half, or more than there is room for."""
+        window, store = self.window, self.window.store
+        idle = store.high > 2 * store.live + self.sizing.slice_rows
+        if idle or not store.live or window.nbytes > window.limit:
+            self._was_moved(window.compact())
 
-    def _was_moved(self, moved: Slots | None) -> None:
+    def _was_moved(self, moves: Moves | None) -> None:
         """For joins that keep slots of their own."""
 
     def _fit_hand(self, batch: pa.RecordBatch) -> None:
@@ -500,8 +493,8 @@ class SemiStreamJoin:
 
     def _conform(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         wanted = self.binding.stream_schema
-        if batch.schema.equals(wanted, check_metadata=False):
-            return pa.RecordBatch.from_arrays(batch.columns, schema=wanted)
+        if batch.schema.equals(wanted, check_metadata=True):
+            return batch
         if batch.schema.names == wanted.names and batch.schema.types == wanted.types:
             return pa.RecordBatch.from_arrays(batch.columns, schema=wanted)
         raise SchemaError(
@@ -536,7 +529,7 @@ class _Slice:
         self.admitted = 0
 
 
-class _OpenPages:
+class OpenPages:
     """Pages in the disk buffer, until every row that waits for them is answered."""
 
     def __init__(self, pages: Int64s, rows: PageRows) -> None:

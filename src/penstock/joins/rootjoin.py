@@ -137,9 +137,6 @@ class _RootJoinOperator(SemiStreamJoin):
 
     # -- reading ----------------------------------------------------------------------------
 
-    def _reads_ahead(self, left: int) -> bool:
-        return True
-
     def _read_scheduled(self, wanted: int) -> bool:
         wanted = max(wanted, int(len(self.window) * _ROUND))
         return super()._read_scheduled(wanted)

@@ -13,10 +13,12 @@ import mmap
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from numba import njit
 
 from penstock.keys import Int64s
 
@@ -35,7 +37,7 @@ def covering_nbytes(nbytes: int) -> int:
 
 
 def use_direct(file: int) -> bool:
-    """Turn on reading past the kernel's cache where the file system takes it; says whether it did."""
+    """Turn on reading past the kernel's cache; says whether the file system takes it."""
     direct = getattr(os, "O_DIRECT", 0)
     if not direct:
         return False
@@ -52,8 +54,7 @@ def use_direct(file: int) -> bool:
     return True
 
 
-@dataclass(frozen=True)
-class Piece:
+class Piece(NamedTuple):
     """Whole blocks of the file, from `first` up to `last`, that go to `position` in the buffer."""
 
     first: int
@@ -61,48 +62,60 @@ class Piece:
     position: int
 
 
-@dataclass(frozen=True)
-class Call:
-    """One system call: the pieces it reads, which ranges they serve, and where the last one ends."""
+class Call(NamedTuple):
+    """One system call: the pieces it reads, the ranges they serve, and where the last one ends."""
 
-    pieces: tuple[Piece, ...]
+    pieces: list[Piece]
     ranges: slice
     end: int
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(NamedTuple):
     """How to read some ranges: the calls, and where in the buffer each range will begin."""
 
-    calls: tuple[Call, ...]
+    calls: list[Call]
     positions: Int64s
     buffer_nbytes: int
+
+
+@njit(cache=True, nogil=True)
+def _lay_out(starts, ends, positions, pieces, heads):  # type: ignore[no-untyped-def]
+    """Fill in the pieces and, for each, its first range and whether it opens a call."""
+    count = 0
+    call_first = position = np.int64(0)
+    for i in range(starts.size):
+        first = starts[i] // BLOCK * BLOCK
+        last = (ends[i] + BLOCK - 1) // BLOCK * BLOCK
+        gap = first - pieces[count - 1, 1] if count else np.int64(GAP_BYTES + 1)
+        opens = gap > GAP_BYTES or first - call_first >= CALL_BYTES
+        if opens or gap > 0:
+            if count:
+                position += pieces[count - 1, 1] - pieces[count - 1, 0]
+            if opens:
+                call_first = first
+            pieces[count] = first, last, position
+            heads[count] = i, np.int64(opens)
+            count += 1
+        else:
+            pieces[count - 1, 1] = last
+        positions[i] = position + starts[i] - pieces[count - 1, 0]
+    return count
 
 
 def plan_reads(starts: Int64s, ends: Int64s) -> Plan:
     """The calls that read these ranges, one or more, which ascend and do not overlap."""
     count = len(starts)
-    first, last = starts // BLOCK * BLOCK, -(-ends // BLOCK) * BLOCK
-    gaps = first[1:] - last[:-1]
-    far = np.concatenate(([True], gaps > GAP_BYTES))
-    group = np.maximum.accumulate(np.where(far, np.arange(count), 0))
-    stretch = (first - first[group]) // CALL_BYTES
-    new_call = far | np.concatenate(([False], np.diff(stretch) > 0))
-    new_piece = new_call | np.concatenate(([True], gaps > 0))
-    steps = np.where(new_piece[1:], last[:-1] - first[:-1], np.diff(first))
-    blocks_at = np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(steps)))
-    heads = np.flatnonzero(new_piece)
-    tails = np.append(heads[1:], count) - 1
-    pieces = tuple(
-        map(Piece, first[heads].tolist(), last[tails].tolist(), blocks_at[heads].tolist())
-    )
-    in_call = np.append(np.flatnonzero(new_call[heads]), len(heads)).tolist()
-    bounds = np.append(np.flatnonzero(new_call), count).tolist()
-    calls = tuple(
-        Call(pieces[in_call[i] : in_call[i + 1]], slice(a, b), int(ends[b - 1]))
-        for i, (a, b) in enumerate(zip(bounds[:-1], bounds[1:], strict=True))
-    )
-    return Plan(calls, blocks_at + (starts - first), int(blocks_at[-1] + last[-1] - first[-1]))
+    positions = np.empty(count, dtype=np.int64)
+    table, heads = np.empty((count, 3), dtype=np.int64), np.empty((count, 2), dtype=np.int64)
+    used = _lay_out(starts, ends, positions, table, heads)
+    pieces = list(map(Piece._make, table[:used].tolist()))
+    openings = [(n, i) for n, (i, opens) in enumerate(heads[:used].tolist()) if opens]
+    last_of = ends.tolist()
+    calls = [
+        Call(pieces[n:m], slice(i, j), last_of[j - 1])
+        for (n, i), (m, j) in pairwise([*openings, (used, count)])
+    ]
+    return Plan(calls, positions, pieces[-1].position + pieces[-1].last - pieces[-1].first)
 
 
 class ShortRead(Exception):
@@ -114,12 +127,12 @@ class ShortRead(Exception):
 
 
 class AlignedReader:
-    """Reads ranges of files into one buffer, which grows to the largest read; one read at a time."""
+    """Reads ranges of a file into one buffer, as large as the largest read; one read at a time."""
 
     def __init__(self, threads: int) -> None:
         self.threads = threads
         self._buffer = mmap.mmap(-1, BLOCK)
-        self._scratch = mmap.mmap(-1, GAP_BYTES)
+        self._scratch = memoryview(mmap.mmap(-1, GAP_BYTES))
         self._pool: ThreadPoolExecutor | None = None
         self._pool_owner = 0
 
@@ -134,7 +147,7 @@ class AlignedReader:
         buffer = memoryview(self._buffer)
         filled = np.frombuffer(self._buffer, dtype=np.uint8)
 
-        def work(calls: tuple[Call, ...]) -> tuple[int, int]:
+        def work(calls: list[Call]) -> tuple[int, int]:
             made = got = 0
             for call in calls:
                 calls_made, nbytes = self._make(file, call, buffer)
@@ -167,14 +180,13 @@ class AlignedReader:
 
     def _make(self, file: int, call: Call, buffer: memoryview) -> tuple[int, int]:
         """One call, and more of them where the system returned less than the ranges need."""
-        scratch = memoryview(self._scratch)
         start = at = call.pieces[0].first
         targets = []
-        for piece in call.pieces:
-            if piece.first > at:
-                targets.append(scratch[: piece.first - at])
-            targets.append(buffer[piece.position : piece.position + piece.last - piece.first])
-            at = piece.last
+        for first, last, position in call.pieces:
+            if first > at:
+                targets.append(self._scratch[: first - at])
+            targets.append(buffer[position : position + last - first])
+            at = last
         reached = start + os.preadv(file, targets, start)
         made, nbytes = 1, reached - start
         while reached < call.end:

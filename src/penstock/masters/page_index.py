@@ -7,9 +7,9 @@ look at the index and the trailer before it; Penstock reads the trailer, whose p
 the footer's length, then the index, and never needs the footer itself.
 
 The index is a JSON object (facts about the whole file) and four arrays with one entry per page:
-fence, file offset (and one more: where the last page ends), row count, checksum. Checksums are XXH64
-with seed 0, of pages the low half. All numbers are little-endian. The trailer keeps its shape in
-every format version.
+fence, file offset (and one more: where the last page ends), row count, checksum. Checksums are
+XXH64 with seed 0, of pages the low half. All numbers are little-endian. The trailer keeps its shape
+in every format version.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ _MAGIC = b"PENSTOCK"
 _ARROW_MAGIC = b"ARROW1"
 _END_MARK_BYTES = 8
 _TAIL_BYTES = 4 + len(_ARROW_MAGIC)
-# magic, format, unused, bytes of the facts, bytes of the index, checksums of the index and the footer
+# magic, format, unused, bytes of facts, bytes of index, checksum of index, checksum of footer
 _TRAILER = struct.Struct("<8sIIQQQQ")
-_TRAILER_BYTES = _TRAILER.size + 8
+TRAILER_BYTES = _TRAILER.size + 8
 _BUILD_HINT = "build a master from it with `penstock master build SOURCE TARGET --key COLUMN`"
 
 
@@ -86,37 +86,60 @@ class PageIndex:
         return int(np.diff(self.offsets).max())
 
     def encode(self) -> bytes:
-        """Index and trailer as written; the footer's checksum is not known yet and is put in later."""
-        facts = json.dumps(asdict(self.facts)).encode()
-        facts += b" " * (-len(facts) % 8)
+        """The index as written."""
         arrays = (self.fences, self.offsets, self.rows, self.checksums)
-        body = facts + b"".join(a.tobytes() for a in arrays)
-        return body + _trailer(len(facts), len(body), hash_buffer(body), 0)
+        return _encode_facts(self.facts) + b"".join(a.tobytes() for a in arrays)
+
+    def seal(self, file: int) -> None:
+        """Write the trailer into the room left for it; it vouches for the finished footer too."""
+        body = self.encode()
+        at = int(self.offsets[-1]) + len(body)
+        footer = _pread(file, os.fstat(file).st_size, at + TRAILER_BYTES)
+        facts_nbytes = len(_encode_facts(self.facts))
+        trailer = _Trailer(at, facts_nbytes, len(body), hash_buffer(body), hash_buffer(footer))
+        os.pwrite(file, trailer.encode(), at)
 
 
-def _trailer(facts: int, index: int, index_checksum: int, footer_checksum: int) -> bytes:
-    packed = _TRAILER.pack(_MAGIC, FORMAT_VERSION, 0, facts, index, index_checksum, footer_checksum)
-    return packed + struct.pack("<Q", hash_buffer(packed))
+def _encode_facts(facts: PageFacts) -> bytes:
+    text = json.dumps(asdict(facts)).encode()
+    return text + b" " * (-len(text) % 8)
 
 
-def seal(file: int, index_end: int) -> None:
-    """Put the checksum of what follows the trailer into it; the last act of a build."""
-    at = index_end - _TRAILER_BYTES
-    _, _, _, facts, index, index_checksum, _ = _TRAILER.unpack(os.pread(file, _TRAILER.size, at))
-    footer = _pread(file, os.fstat(file).st_size - index_end, index_end)
-    os.pwrite(file, _trailer(facts, index, index_checksum, hash_buffer(footer)), at)
+@dataclass(frozen=True)
+class _Trailer:
+    """The trailer as read: where it begins, and what it says."""
+
+    at: int
+    facts_nbytes: int
+    index_nbytes: int
+    index_checksum: int
+    footer_checksum: int
+
+    def encode(self) -> bytes:
+        packed = _TRAILER.pack(
+            _MAGIC,
+            FORMAT_VERSION,
+            0,
+            self.facts_nbytes,
+            self.index_nbytes,
+            self.index_checksum,
+            self.footer_checksum,
+        )
+        return packed + struct.pack("<Q", hash_buffer(packed))
 
 
 def read_index(file: int, path: Path) -> tuple[PageIndex, pa.Schema]:
-    """The index and the schema of an open page file; raises what is wrong with it, if anything."""
-    size = os.fstat(file).st_size
-    trailer, index_end = _read_trailer(file, path, size)
-    facts_nbytes, index_nbytes, index_checksum = trailer
-    body_start = index_end - _TRAILER_BYTES - index_nbytes
-    body = _pread(file, index_nbytes, body_start) if body_start > 0 else b""
-    if hash_buffer(body) != index_checksum:
+    """The index and the schema of an open page file; all but its pages is checked."""
+    trailer = _read_trailer(file, path)
+    body_start = trailer.at - trailer.index_nbytes
+    body = _pread(file, trailer.index_nbytes, body_start) if body_start > 0 else b""
+    if hash_buffer(body) != trailer.index_checksum:
         raise _corrupt(path, "its page index does not match its checksum")
-    index = _decode(body, facts_nbytes)
+    footer_at = trailer.at + TRAILER_BYTES
+    footer = _pread(file, os.fstat(file).st_size - footer_at, footer_at)
+    if hash_buffer(footer) != trailer.footer_checksum:
+        raise _corrupt(path, "its Arrow footer does not match its checksum")
+    index = _decode(body, trailer.facts_nbytes)
     if index.offsets[-1] != body_start or index.offsets[0] != index.facts.head_nbytes:
         raise _corrupt(path, "its pages do not lie where its index says")
     head = _pread(file, index.facts.head_nbytes, 0)
@@ -125,37 +148,27 @@ def read_index(file: int, path: Path) -> tuple[PageIndex, pa.Schema]:
     return index, pa.ipc.read_schema(pa.py_buffer(head[8:]))
 
 
-def footer_is_intact(file: int) -> bool:
-    """Whether what follows the trailer is what was written; only other Arrow readers need it."""
+def _read_trailer(file: int, path: Path) -> _Trailer:
     size = os.fstat(file).st_size
-    (footer_nbytes,) = struct.unpack("<i", _pread(file, 4, size - _TAIL_BYTES))
-    index_end = size - _TAIL_BYTES - footer_nbytes - _END_MARK_BYTES
-    *_, checksum = _TRAILER.unpack(_pread(file, _TRAILER.size, index_end - _TRAILER_BYTES))
-    return bool(hash_buffer(_pread(file, size - index_end, index_end)) == checksum)
-
-
-def _read_trailer(file: int, path: Path, size: int) -> tuple[tuple[int, int, int], int]:
-    """Bytes of the facts and of the index, the index's checksum, and where the trailer ends."""
     head, tail = _pread(file, 8, 0), _pread(file, _TAIL_BYTES, max(size - _TAIL_BYTES, 0))
     if not tail.endswith(_ARROW_MAGIC):
         if head.startswith(_ARROW_MAGIC):
             raise _corrupt(path, f"it ends without a footer after {size} bytes: it was cut short")
         raise MasterError(f"{path} is not a page file but {_guess(head)}; {_BUILD_HINT}.")
     (footer_nbytes,) = struct.unpack("<i", tail[:4])
-    index_end = size - _TAIL_BYTES - footer_nbytes - _END_MARK_BYTES
-    at = index_end - _TRAILER_BYTES
-    raw = _pread(file, _TRAILER_BYTES, at) if footer_nbytes > 0 and at > 0 else b""
-    if len(raw) < _TRAILER_BYTES or not raw.startswith(_MAGIC):
+    at = size - _TAIL_BYTES - footer_nbytes - _END_MARK_BYTES - TRAILER_BYTES
+    raw = _pread(file, TRAILER_BYTES, at) if footer_nbytes > 0 and at > 0 else b""
+    if not raw.startswith(_MAGIC):
         raise _arrow_without_trailer(path)
     if struct.unpack("<Q", raw[_TRAILER.size :])[0] != hash_buffer(raw[: _TRAILER.size]):
         raise _corrupt(path, "its trailer does not match its checksum")
-    _, version, _, facts, index, checksum, _ = _TRAILER.unpack(raw[: _TRAILER.size])
+    _, version, _, *rest = _TRAILER.unpack(raw[: _TRAILER.size])
     if version > FORMAT_VERSION:
         raise MasterError(
             f"{path} has format {version}; this Penstock reads formats up to {FORMAT_VERSION}. "
             "Upgrade Penstock, or build the file again with this one."
         )
-    return (facts, index, checksum), index_end
+    return _Trailer(at, *rest)
 
 
 def _decode(body: bytes, facts_nbytes: int) -> PageIndex:
@@ -172,7 +185,7 @@ def _decode(body: bytes, facts_nbytes: int) -> PageIndex:
 
 
 def _arrow_without_trailer(path: Path) -> MasterError:
-    """What to say of a file that begins and ends as Arrow's do but has no trailer where one belongs."""
+    """What to say of a file that begins and ends as Arrow's do but has no trailer."""
     try:
         with pa.OSFile(str(path)) as source:
             ours = FOOTER_KEY.encode() in (pa.ipc.open_file(source).metadata or {})

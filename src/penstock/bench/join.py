@@ -1,0 +1,114 @@
+"""One join, timed, with everything that its counters say."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.bench.case import JoinCase
+from penstock.bench.feed import Feed
+from penstock.bench.resident import ResidentGrowth
+from penstock.bench.stopwatch import Stopwatch
+from penstock.bench.waiting import WindowObserver
+from penstock.errors import BudgetError
+from penstock.joins.base import SemiStreamJoin
+from penstock.joins.names import named
+from penstock.masters import Master, build_master, open_master
+
+_WARM_UP = JoinCase(
+    rows=20_000, stream=60_000, budget="1MB", missing=0.05, page_bytes=4096, batch_rows=2048
+)
+
+
+def operator(name: str, case: JoinCase, master: Master, budget: int | None = None) -> SemiStreamJoin:
+    """The named join of the case's stream with this master."""
+    plan = named(
+        name, budget=budget or case.budget_bytes, max_wait=case.max_wait, seed=case.seed
+    )
+    workload = case.workload()
+    return plan.build(master, workload.schema, on=workload.key, on_miss="null")
+
+
+def warm_up(name: str) -> None:
+    """Run the join once on little data: what is compiled at first use is compiled then."""
+    workload = _WARM_UP.workload()
+    with tempfile.TemporaryDirectory(prefix="penstock-warm-up-") as folder:
+        path = Path(folder) / "products.arrow"
+        build_master(
+            workload.master_batches(8192), path, workload.master_key, page_bytes=_WARM_UP.page_bytes
+        )
+        with open_master(path) as master:
+            join = _smallest(name, master)
+            for batch in workload.batches(_WARM_UP.stream, _WARM_UP.batch_rows):
+                for _ in join.push(batch):
+                    pass
+            for _ in join.flush():
+                pass
+
+
+def _smallest(name: str, master: Master) -> SemiStreamJoin:
+    """The join within the least budget that it can do with, so that pages are read."""
+    budget = _WARM_UP.budget_bytes
+    while True:
+        try:
+            return operator(name, _WARM_UP, master, budget)
+        except BudgetError:
+            if budget > 64 * _WARM_UP.budget_bytes:
+                raise
+            budget *= 2
+
+
+def measure_join(name: str, case: JoinCase, path: str, feed: Feed) -> dict[str, Any]:
+    """Push the whole stream through the join, then flush.
+
+    `seconds` is the time of all pushes and the flush, `flush_seconds` that of the flush alone, and
+    `rows_per_second` the rows pushed by the time of the pushes. The clock runs only inside the
+    join; batches are there before, and output is dropped. Memory grows from before the master is
+    opened and the join is built; it is looked at whenever output comes out.
+    """
+    warm_up(name)
+    feed.prepare()
+    memory = ResidentGrowth()
+    with open_master(path, direct=case.direct) as master:
+        join = operator(name, case, master)
+        watch = Stopwatch()
+        observer = WindowObserver(join, watch)
+        for chunk in feed.chunks():
+            for start in range(0, chunk.num_rows, case.batch_rows):
+                batch = chunk.slice(start, case.batch_rows)
+                watch.start()
+                _drain(join.push(batch), watch, memory)
+            del chunk, batch
+        pushing = watch.seconds
+        observer.flush_begins()
+        watch.start()
+        _drain(join.flush(), watch, memory)
+        observer.detach()
+        stats = join.stats
+        result = stats.to_dict()
+        result.update(observer.result())
+        result.update(
+            title=join.plan.title,
+            seconds=watch.seconds,
+            flush_seconds=watch.seconds - pushing,
+            rows_per_second=stats.rows_in / pushing,
+            rss_growth_bytes=memory.most,
+            budget_bytes=join.plan.budget_bytes,
+            direct=master.direct,
+            pages=master.num_pages,
+        )
+    return result
+
+
+def _drain(pieces: Iterator[pa.RecordBatch], watch: Stopwatch, memory: ResidentGrowth) -> None:
+    """Take all output and drop it; the stopwatch runs when this is called, and is stopped after."""
+    for _ in pieces:
+        watch.stop()
+        memory.sample()
+        watch.start()
+    watch.stop()
+    memory.sample()

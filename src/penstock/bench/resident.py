@@ -1,0 +1,54 @@
+"""Resident memory of this process, and the one core that it may use."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pyarrow as pa
+
+_STATM = Path("/proc/self/statm")
+ONE_THREAD = {
+    name: "1"
+    for name in (
+        "ARROW_IO_THREADS",
+        "NUMBA_NUM_THREADS",
+        "OMP_NUM_THREADS",
+        "OPENBLAS_NUM_THREADS",
+        "POLARS_MAX_THREADS",
+    )
+}
+"""Environment of a process whose libraries compute with one thread; they look when imported."""
+
+
+class ResidentGrowth:
+    """How far resident memory has grown above what it was when this was made.
+
+    `most` is None where the system does not tell (only Linux does).
+    """
+
+    def __init__(self) -> None:
+        self._page = os.sysconf("SC_PAGE_SIZE")
+        self._told = _STATM.exists()
+        self._before = self._now()
+        self._most = 0
+
+    def _now(self) -> int:
+        return int(_STATM.read_bytes().split()[1]) * self._page if self._told else 0
+
+    def sample(self) -> None:
+        self._most = max(self._most, self._now() - self._before)
+
+    @property
+    def most(self) -> int | None:
+        return self._most if self._told else None
+
+
+def use_one_core() -> None:
+    """Pin this process and the threads it will start to one core; Arrow computes with one thread.
+
+    The last core that the process may use: the first is where most systems handle interrupts.
+    """
+    pa.set_cpu_count(1)
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})

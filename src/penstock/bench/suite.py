@@ -1,0 +1,181 @@
+"""Joins and baselines measured side by side, in one run, on one machine."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import statistics
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from penstock.bench.baselines import MOST_ROWS
+from penstock.bench.case import BenchError, JoinCase
+from penstock.bench.join import operator
+from penstock.bench.process import measure
+from penstock.errors import BudgetError
+from penstock.masters import build_master, open_master
+from penstock.streams import SalesStream
+
+_BUILD_ROWS = 65_536
+
+
+class Watcher(Protocol):
+    """Who looks on while a suite runs."""
+
+    def begins(self, what: str, rows: int) -> None:
+        """The next step begins; it goes through so many rows."""
+
+    def reaches(self, rows: int) -> None:
+        """The step has come so far."""
+
+    def leaves_out(self, join: str, why: str) -> None:
+        """This join is not measured."""
+
+
+@dataclass(frozen=True)
+class Suite:
+    """A case and what is to be measured on it.
+
+    Each join is measured `repeat` times, and the run of the median rate is the one reported. The
+    baselines are measured before, between and after, and their medians are reported. Processes
+    run one at a time. With `master` the page file is kept there, or used if it is there already.
+    A join that the budget is too small for is an error before anything is measured; with
+    `only_fitting` it is left out, unless none is left.
+    """
+
+    case: JoinCase
+    joins: Sequence[str]
+    baselines: bool = True
+    repeat: int = 1
+    master: Path | None = None
+    only_fitting: bool = False
+    workload: SalesStream = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.repeat < 1:
+            raise BenchError(f"repeat is {self.repeat}; each join is measured at least once.")
+        if not self.joins:
+            raise BenchError("no join to measure.")
+        object.__setattr__(self, "workload", self.case.workload())
+
+    def run(self, watcher: Watcher) -> list[dict[str, Any]]:
+        """Measure all; one result per join, in the order of `joins`."""
+        with self._page_file(watcher) as path:
+            joins = self._fitting(path, watcher)
+            runs: dict[str, list[dict[str, Any]]] = {name: [] for name in joins}
+            memory: list[dict[str, Any]] = []
+            polars: list[dict[str, Any]] = []
+            for what, name in self._steps(joins):
+                rows = self.case.stream if what == "join" else min(self.case.stream, MOST_ROWS)
+                watcher.begins(name, rows)
+                result = measure(
+                    what, self.case, self.workload, str(path), name, advance=watcher.reaches
+                )
+                {"join": runs.get(name, []), "memory": memory, "polars": polars}[what].append(result)
+                watcher.reaches(rows)
+        beside = _beside(memory, polars)
+        return [self._report(name, runs[name], beside) for name in joins]
+
+    @property
+    def steps(self) -> int:
+        """How many times `begins` is called at most, the building of R included."""
+        return 1 + len(self._steps(self.joins))
+
+    def _fitting(self, path: Path, watcher: Watcher) -> list[str]:
+        """Joins that can be built; a measurement that takes minutes should not fail at its end."""
+        fitting: list[str] = []
+        refused: dict[str, BudgetError] = {}
+        with open_master(path, direct=self.case.direct) as master:
+            for name in self.joins:
+                try:
+                    operator(name, self.case, master)
+                    fitting.append(name)
+                except BudgetError as error:
+                    refused[name] = error
+        for name, error in refused.items():
+            if not (self.only_fitting and fitting):
+                raise BudgetError(f"{name}: {error}") from error
+            watcher.leaves_out(name, str(error))
+        return fitting
+
+    def _steps(self, joins: Sequence[str]) -> list[tuple[str, str]]:
+        steps = [("join", name) for _ in range(self.repeat) for name in joins]
+        if not self.baselines:
+            return steps
+        beside = [("memory", "all of R in memory"), ("polars", "Polars")]
+        half = len(steps) // 2
+        return [*beside, *steps[:half], *beside, *steps[half:], *beside]
+
+    @contextmanager
+    def _page_file(self, watcher: Watcher) -> Iterator[Path]:
+        watcher.begins("building R", self.case.rows)
+        if self.master is not None:
+            if not self.master.exists():
+                self._build(self.master, watcher)
+            self._require_same(self.master)
+            watcher.reaches(self.case.rows)
+            yield self.master
+            return
+        folder = Path(tempfile.mkdtemp(prefix="penstock-bench-"))
+        try:
+            self._build(folder / "products.arrow", watcher)
+            watcher.reaches(self.case.rows)
+            yield folder / "products.arrow"
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _build(self, path: Path, watcher: Watcher) -> None:
+        build_master(
+            self.workload.master_batches(_BUILD_ROWS), path, self.workload.master_key,
+            page_bytes=self.case.page_bytes, version=self.case.master_version,
+            progress=lambda phase, done, _: watcher.reaches(done if phase == "write" else 0),
+        )
+        if self.case.direct:
+            _leave_cache(path)
+
+    def _require_same(self, path: Path) -> None:
+        with open_master(path) as master:
+            if master.version != self.case.master_version:
+                raise BenchError(
+                    f"{path} holds {master.version!r}, but the case needs "
+                    f"{self.case.master_version!r} (rows, page bytes, seed). Name another file, or "
+                    "remove this one and it is built anew."
+                )
+
+    def _report(
+        self, name: str, runs: list[dict[str, Any]], beside: dict[str, Any]
+    ) -> dict[str, Any]:
+        case = self.case.to_dict()
+        del case["budget"], case["direct"]
+        run = sorted(runs, key=lambda one: one["rows_per_second"])[(len(runs) - 1) // 2]
+        rates = [one["rows_per_second"] for one in runs]
+        return {"join": name, **run, **beside, "rows_per_second_of_runs": rates, **case}
+
+
+def _beside(memory: list[dict[str, Any]], polars: list[dict[str, Any]]) -> dict[str, Any]:
+    """The baselines' medians; of Polars' ways the best one."""
+    rates = {
+        way: statistics.median(one["rows_per_second"][way] for one in polars)
+        for way in (polars[0]["rows_per_second"] if polars else {})
+    }
+    way = max(rates, key=lambda name: rates[name], default=None)
+    return {
+        "in_memory_rows_per_second": (
+            statistics.median(one["rows_per_second"]["arrow"] for one in memory) if memory else None
+        ),
+        "in_memory_bytes": memory[0]["master_bytes"] if memory else None,
+        "polars_rows_per_second": rates[way] if way is not None else None,
+        "polars_way": way,
+    }
+
+
+def _leave_cache(path: Path) -> None:
+    """Have the file on disk and out of the kernel's cache, so that direct reads find it there."""
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+        if hasattr(os, "posix_fadvise"):
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)

@@ -1,0 +1,114 @@
+"""Rows that wait whenever a page is read: what the read bound needs to know of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.bench.stopwatch import Stopwatch
+from penstock.costs import read_bound
+from penstock.joins.base import SemiStreamJoin
+from penstock.stats import JoinStats
+
+
+class WindowObserver:
+    """Looks on while a join runs, with the stopwatch stopped.
+
+    The *steady part* begins with the first read that a full window asks for, and ends where the
+    flush begins. If the window never fills, there is none, and the whole run counts.
+
+    The bound is for pages with the rates of the rows admitted in that part, and for a window of
+    as many rows as waited on average when a page was read, the batch in hand included (of its rows
+    that are not yet probed, the share that the cache does not answer). A join that files no rows
+    reads for each row by itself; there the pages read tell the rates.
+    """
+
+    def __init__(self, join: SemiStreamJoin, watch: Stopwatch) -> None:
+        self._join, self._watch = join, watch
+        self._admit, self._read = join.window.admit, join.master.read
+        join.window.admit = self._admitting  # type: ignore[method-assign]
+        join.master.read = self._reading  # type: ignore[method-assign]
+        self.steady_from: JoinStats | None = None
+        self.steady_seconds_from = 0.0
+        self._steady_to: tuple[JoinStats, float] | None = None
+        self._looking = True
+        self._forget()
+
+    def _forget(self) -> None:
+        self._admitted, self._read_for = np.zeros((2, self._join.window.num_pages), dtype=np.int64)
+        self._waiting = self._unprobed = 0
+
+    def detach(self) -> None:
+        """Leave join and master as they were."""
+        del self._join.window.admit, self._join.master.read
+
+    def flush_begins(self) -> None:
+        """The steady part ends here, if it ever began."""
+        self._steady_to = self._join.stats, self._watch.seconds
+        self._looking = self.steady_from is None
+
+    def _admitting(self, batch: pa.RecordBatch, rows: Any, pages: Any, arrivals: Any) -> Any:
+        slots = self._admit(batch, rows, pages, arrivals)
+        self._watch.stop()
+        if self._looking:
+            np.add.at(self._admitted, pages[: len(slots)], 1)
+        self._watch.start()
+        return slots
+
+    def _reading(self, pages: Sequence[int], columns: Sequence[str]) -> pa.RecordBatch:
+        self._watch.stop()
+        if self._looking:
+            self._look(len(pages))
+            self._read_for[pages] += 1
+        self._watch.start()
+        return self._read(pages, columns)
+
+    def _look(self, pages: int) -> None:
+        window = self._join.window
+        left, unprobed = rows_in_hand(self._join)
+        if self.steady_from is None and self._steady_to is None:
+            room = window.room()
+            if room < max(left + unprobed, (len(window) + room) // 50):
+                self._forget()
+                self.steady_from = self._join.stats
+                self.steady_seconds_from = self._watch.seconds
+        self._waiting += pages * (len(window) + left)
+        self._unprobed += pages * unprobed
+
+    def result(self) -> dict[str, Any]:
+        """Rows per read and its bound in the steady part, or over the whole run if there is none."""
+        if self.steady_from is not None and self._steady_to is not None:
+            before, (after, seconds) = self.steady_from, self._steady_to
+            seconds -= self.steady_seconds_from
+        else:
+            before, after, seconds = JoinStats(), self._join.stats, self._watch.seconds
+        reads = after.page_reads - before.page_reads
+        answered = after.rows_read_for - before.rows_read_for
+        hits = after.cache_hits - before.cache_hits
+        finished = after.rows_out - before.rows_out
+        bound = window_rows = None
+        rates = self._admitted if self._admitted.any() else self._read_for
+        if answered and rates.any():
+            missed = int(rates.sum()) / (int(rates.sum()) + hits)
+            pages_read = int(self._read_for.sum())
+            window_rows = (self._waiting + self._unprobed * missed) / pages_read
+            bound = read_bound(rates, window_rows).rows_per_read
+        return {
+            "rows_per_read": answered / reads if reads else 0.0,
+            "bound_rows_per_read": bound,
+            "rows_per_read_over": "whole run" if self.steady_from is None else "steady part",
+            "waiting_rows_mean": window_rows,
+            "steady_page_reads": reads,
+            "steady_cache_hits": hits,
+            "steady_rows_per_second": finished / seconds if finished and seconds else None,
+        }
+
+
+def rows_in_hand(join: SemiStreamJoin) -> tuple[int, int]:
+    """Rows pushed and not admitted: those that will wait, and those that are yet to be probed."""
+    part = join._slice
+    left = len(part.misses) - part.admitted if part is not None else 0
+    return left, sum(batch.num_rows for batch, _ in join._hand)

@@ -1,0 +1,143 @@
+"""Benchmark results as a table for people."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from penstock.bench import JoinCase
+from penstock.budget import format_bytes
+from penstock.cli.output import short_count
+
+Result = dict[str, Any]
+_ROOMY = 112
+"""Columns of a terminal from which on every figure has room."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One column: its heading, the value of a result, how it is written, which one is best."""
+
+    heading: str
+    value: Callable[[Result], float | None]
+    text: Callable[[float], str]
+    best: Callable[[Sequence[float]], float] | None = None
+    spare: bool = False
+
+    def cell(self, result: Result, best: float | None) -> str:
+        value = self.value(result)
+        if value is None:
+            return "–"
+        text = self.text(value)
+        if self.heading.startswith("rows\n") and result["rows_per_read_over"] == "whole run":
+            text += "*"
+        return f"[bold green]{text}[/]" if value == best else text
+
+
+def _share(value: float) -> str:
+    return f"{value:.0%}".replace("%", " %")
+
+
+def _of_memory(result: Result) -> float | None:
+    rate = result["in_memory_rows_per_second"]
+    return result["rows_per_second"] / rate if rate else None
+
+
+def _of_bound(result: Result) -> float | None:
+    bound = result["bound_rows_per_read"]
+    return result["rows_per_read"] / bound if bound else None
+
+
+def _hits(result: Result) -> float:
+    return float(result["cache_hits"] / result["rows_in"])
+
+
+def _bytes(value: float) -> str:
+    return format_bytes(int(value))
+
+
+FIGURES = (
+    Figure("rows/s", lambda r: r["rows_per_second"], short_count, max),
+    Figure("of in\nmemory", _of_memory, _share),
+    Figure("cache\nhits", _hits, _share),
+    Figure("pages\nread", lambda r: r["page_reads"], short_count, min),
+    Figure("rows\nper read", lambda r: r["rows_per_read"], short_count),
+    Figure("of\nbound", _of_bound, _share),
+    Figure("bytes\nread", lambda r: r["bytes_read"], _bytes, spare=True),
+    Figure("median\nwait", lambda r: r["wait_rows_p50"], short_count, spare=True),
+    Figure("99 %\nwait", lambda r: r["wait_rows_p99"], short_count, min),
+    Figure("bytes\nheld", lambda r: r["held_bytes_max"], _bytes),
+    Figure("memory\ngrown", lambda r: r["rss_growth_bytes"], _bytes),
+)
+
+
+def print_results(console: Console, case: JoinCase, results: list[Result]) -> None:
+    """The joins, fastest first, the baselines under them, and what the columns mean."""
+    ranked = sorted(results, key=lambda r: r["rows_per_second"], reverse=True)
+    figures = [f for f in FIGURES if console.width >= _ROOMY or not f.spare]
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    table.add_column("join", no_wrap=True, style="bold")
+    for figure in figures:
+        table.add_column(figure.heading, justify="right", no_wrap=True)
+    best = [_best(figure, ranked) for figure in figures]
+    for result in ranked:
+        cells = (figure.cell(result, top) for figure, top in zip(figures, best, strict=True))
+        table.add_row(result["join"], *cells)
+    _add_baselines(table, figures, ranked[0])
+    console.print(f"\n{case}", markup=False)
+    console.print(table)
+    console.print(_notes(case, ranked), style="dim", markup=False)
+
+
+def _best(figure: Figure, results: list[Result]) -> float | None:
+    values = [v for v in map(figure.value, results) if v is not None]
+    if figure.best is None or len(values) < 2:
+        return None
+    return figure.best(values)
+
+
+def _add_baselines(table: Table, figures: list[Figure], result: Result) -> None:
+    """Under a line: the same stream joined with all of R in memory."""
+    rates = {
+        "all of R in memory": result["in_memory_rows_per_second"],
+        "Polars, R in memory": result["polars_rows_per_second"],
+    }
+    if not any(rates.values()):
+        return
+    table.add_section()
+    for name, rate in rates.items():
+        if rate is None:
+            continue
+        known = {
+            "rows/s": short_count(rate),
+            "of in\nmemory": _share(rate / result["in_memory_rows_per_second"]),
+            "bytes\nheld": _bytes(result["in_memory_bytes"]),
+        }
+        table.add_row(name, *(known.get(figure.heading, "") for figure in figures), style="dim")
+
+
+def _notes(case: JoinCase, results: list[Result]) -> str:
+    notes = [
+        "rows/s: stream rows by the time of the pushes, one core; the flush at the end is not in it. "
+        "of in memory: against a binary search in all of R, held in memory, measured in this run.",
+        "rows per read: waiting rows answered by one page read, cache hits left out, from the first "
+        "full window to the flush. of bound: share of the most that any schedule could reach with "
+        "as many rows waiting (a short run can pass it: it begins with a window filled for nothing).",
+        "waits in stream rows, the flush included. bytes held: what the join counts, budget "
+        f"{format_bytes(case.budget_bytes)}; memory grown: what the system saw.",
+    ]
+    if any(r["rows_per_read_over"] == "whole run" for r in results):
+        notes.append("* the window never filled; counted over the whole run.")
+    if case.direct and not results[0]["direct"]:
+        notes.append(
+            "Reads went through the kernel's cache: the file system takes no direct reads. Put the "
+            "page file elsewhere with --master or TMPDIR."
+        )
+    if results[0]["in_memory_rows_per_second"] and not results[0]["polars_rows_per_second"]:
+        notes.append("Polars is not installed: pip install 'penstock[bench]' adds it.")
+    return "\n".join(notes)

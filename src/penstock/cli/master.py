@@ -1,0 +1,182 @@
+"""`penstock master`: build a page file, say what is in one, and check one from end to end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from penstock.cli.output import OutputFormat, print_json, text_console
+
+if TYPE_CHECKING:
+    from penstock.masters import MasterInfo
+
+app = typer.Typer(
+    help="Build, describe and check master data: page files that joins read.", no_args_is_help=True
+)
+
+_BUILD_EXAMPLES = """
+[bold]Examples[/bold]
+
+    penstock master build products.parquet products.arrow --key product_id
+
+A folder of Parquet files, a key of two columns, larger pages:
+
+    penstock master build sales/ sales.arrow --key store --key day --page-bytes 1MiB
+"""
+_INFO_EXAMPLES = """
+[bold]Examples[/bold]
+
+    penstock master info products.arrow
+
+    penstock master info products.arrow --output json
+"""
+_VERIFY_EXAMPLES = """
+[bold]Example[/bold]
+
+    penstock master verify products.arrow && echo intact
+"""
+
+_PathArgument = Annotated[Path, typer.Argument(metavar="PATH", help="A page file.")]
+_Output = Annotated[OutputFormat, typer.Option(help="Text for people, JSON for programs.")]
+
+
+@app.command(epilog=_BUILD_EXAMPLES)
+def build(
+    source: Annotated[
+        Path,
+        typer.Argument(
+            metavar="SOURCE",
+            help="A CSV, Parquet or Arrow IPC file, or a folder of Parquet files.",
+        ),
+    ],
+    target: Annotated[Path, typer.Argument(metavar="TARGET", help="The page file to write.")],
+    key: Annotated[
+        list[str], typer.Option(metavar="COLUMN", help="Key column; repeat it for several.")
+    ],
+    page_bytes: Annotated[
+        str, typer.Option(metavar="SIZE", help="Row bytes of a page: 64KiB, 1MiB.")
+    ] = "64KiB",
+    memory: Annotated[
+        str, typer.Option(metavar="SIZE", help="Bytes that sorting may hold: 256MB, 2GB.")
+    ] = "256MB",
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite/--no-overwrite", help="Replace a file at TARGET.")
+    ] = True,
+    output: _Output = OutputFormat.text,
+) -> None:
+    """Sort a table by its key and write it as a page file.
+
+    The file appears at TARGET complete or not at all; queries that read an older one keep it until
+    they refresh. Rows without a key are left out and counted. What does not fit the memory is
+    sorted on disk, in a folder beside TARGET that is removed afterwards.
+    """
+    from penstock.masters import build_master
+
+    with _bar() as show:
+        info = build_master(
+            source,
+            target,
+            key,
+            page_bytes=page_bytes,
+            memory=memory,
+            overwrite=overwrite,
+            progress=lambda phase, done, total: show(f"{phase} rows", done, total),
+        )
+    _print_info(info, output)
+
+
+@app.command(epilog=_INFO_EXAMPLES)
+def info(path: _PathArgument, output: _Output = OutputFormat.text) -> None:
+    """Say what is in a page file: rows, pages, key, columns, bytes. Reads no pages."""
+    from penstock.masters import PageFileMaster
+
+    with PageFileMaster(path) as master:
+        _print_info(master.info(), output)
+
+
+@app.command(epilog=_VERIFY_EXAMPLES)
+def verify(path: _PathArgument, output: _Output = OutputFormat.text) -> None:
+    """Read every page and check checksums, row counts, key order and fences.
+
+    Ends with 0 when all is as it should be, and with 1 and the first bad page when not.
+    """
+    from penstock.errors import CorruptMasterError
+    from penstock.masters import verify_master
+
+    try:
+        with _bar() as show:
+            checked = verify_master(path, lambda done, total: show("check pages", done, total))
+    except CorruptMasterError as error:
+        if output is OutputFormat.text:
+            raise
+        print_json({"path": str(path), "intact": False, "problem": str(error)})
+        raise typer.Exit(1) from error
+    if output is OutputFormat.json:
+        print_json(
+            {"path": str(path), "intact": True, "pages": checked.pages, "rows": checked.rows}
+        )
+    else:
+        typer.echo(f"{path}: {checked.pages:,} pages with {checked.rows:,} rows are intact.")
+
+
+def _print_info(described: MasterInfo, output: OutputFormat) -> None:
+    from penstock.budget import format_bytes
+
+    if output is OutputFormat.json:
+        print_json(described.to_dict())
+        return
+    keys = f"{described.distinct_keys:,}, {described.duplicate_keys:,} with several rows"
+    largest = f"{format_bytes(described.largest_page_bytes)}, {described.largest_page_rows:,} rows"
+    lines = {
+        "file": f"{described.path} ({format_bytes(described.file_bytes)})",
+        "key": ", ".join(described.key),
+        "rows": f"{described.rows:,} ({format_bytes(described.data_bytes)})",
+        "keys": keys,
+        "left out": f"{described.null_keys_dropped:,} rows without a key",
+        "pages": f"{described.pages:,} of {format_bytes(described.page_bytes)}",
+        "largest page": largest,
+        "index": f"{format_bytes(described.index_bytes)} in memory",
+        "version": f"{described.version} (format {described.format_version})",
+        "columns": "\n".join(f"{f.name}  {f.type}" for f in described.schema),
+    }
+    _print_lines(lines)
+
+
+def _print_lines(lines: dict[str, str]) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table.grid(padding=(0, 2))
+    for name, value in lines.items():
+        table.add_row(Text(name, style="bold"), Text(value))
+    text_console().print(table)
+
+
+@contextmanager
+def _bar() -> Iterator[Callable[[str, int, int | None], None]]:
+    """What shows how far a command has come, on standard error if that is a terminal."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda _what, _done, _total: None
+        return
+    columns = (
+        TextColumn("{task.description:<12}"),
+        BarColumn(bar_width=30),
+        TaskProgressColumn(),
+        TextColumn("{task.completed:,}"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("", total=None)
+
+        def show(what: str, done: int, total: int | None) -> None:
+            progress.update(task, description=what, completed=done, total=total)
+
+        yield show

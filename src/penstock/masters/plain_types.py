@@ -1,0 +1,76 @@
+"""Columns as a page file keeps them: every value written out, nothing shared between rows."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from penstock.errors import SchemaError
+
+
+def plain_type(t: pa.DataType) -> pa.DataType:
+    """The type with dictionaries, run ends and views replaced by the values they stand for.
+
+    >>> plain_type(pa.list_(pa.dictionary(pa.int8(), pa.string_view())))
+    ListType(list<item: string>)
+    """
+    if pa.types.is_dictionary(t) or pa.types.is_run_end_encoded(t):
+        return plain_type(t.value_type)
+    if pa.types.is_string_view(t):
+        return pa.string()
+    if pa.types.is_binary_view(t):
+        return pa.binary()
+    if pa.types.is_struct(t):
+        return pa.struct([_plain_field(t.field(i)) for i in range(t.num_fields)])
+    if pa.types.is_map(t):
+        return pa.map_(_plain_field(t.key_field), _plain_field(t.item_field), t.keys_sorted)
+    if pa.types.is_fixed_size_list(t):
+        return pa.list_(_plain_field(t.value_field), t.list_size)
+    if pa.types.is_large_list(t):
+        return pa.large_list(_plain_field(t.value_field))
+    if pa.types.is_list(t):
+        return pa.list_(_plain_field(t.value_field))
+    return t
+
+
+def _plain_field(field: pa.Field) -> pa.Field:
+    return field.with_type(plain_type(field.type))
+
+
+def plain_schema(schema: pa.Schema) -> pa.Schema:
+    """The schema in plain types; column names must differ."""
+    twice = sorted({n for n in schema.names if schema.names.count(n) > 1})
+    if twice:
+        raise SchemaError(
+            f"a master's columns are found by name, but the source has several columns named "
+            f"{', '.join(map(repr, twice))}. Rename all but one of each."
+        )
+    return pa.schema([_plain_field(f) for f in schema], metadata=schema.metadata)
+
+
+def plain_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The batch in the plain schema made from its own."""
+    if batch.schema.names != schema.names:
+        raise SchemaError(
+            f"every batch of a source must have the same columns; the first has "
+            f"({', '.join(schema.names)}), a later one ({', '.join(batch.schema.names)})."
+        )
+    return pa.RecordBatch.from_arrays(
+        [_plain_column(c, f) for c, f in zip(batch.columns, schema, strict=True)], schema=schema
+    )
+
+
+def _plain_column(column: pa.Array, field: pa.Field) -> pa.Array:
+    if column.type == field.type:
+        return column
+    if plain_type(column.type) != field.type:
+        raise SchemaError(
+            f"column {field.name!r} is {field.type} in the first batch of the source and "
+            f"{column.type} in a later one; give every batch the same types."
+        )
+    try:
+        return column.cast(field.type)
+    except pa.ArrowNotImplementedError as error:
+        raise SchemaError(
+            f"column {field.name!r} of type {column.type} cannot be written out as {field.type} "
+            f"({error}). Cast it before building."
+        ) from error

@@ -1,0 +1,61 @@
+"""What is asked of a master, in the form that it answers: keys, pages and columns, checked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.errors import MasterError, SchemaError
+from penstock.keys import Int64s, KeyMeeting, Keys, family, is_exact
+from penstock.masters.base import PageNumbers
+
+
+def keys_for(
+    keys: Keys | pa.Array | pa.ChunkedArray, key_types: Sequence[pa.DataType], seed: int
+) -> Keys:
+    """The keys in the master's types with the master's seed, whatever form they came in."""
+    if isinstance(keys, Keys):
+        same = keys.seed == seed or is_exact(key_types)
+        return keys if same else Keys(keys.columns, keys.state, seed)
+    columns = Keys.of(keys).columns
+    return KeyMeeting(tuple(c.type for c in columns), tuple(key_types), seed).keys(columns)
+
+
+def key_names(key: str | Sequence[str], schema: pa.Schema, where: str) -> tuple[str, ...]:
+    """The key's columns, which must be there and of types that can be keys."""
+    names = (key,) if isinstance(key, str) else tuple(key)
+    if not names or len(set(names)) < len(names):
+        raise SchemaError(f"a key is one column or several different ones, not {list(names)}.")
+    for number in column_numbers(schema, names, where):
+        family(schema.field(number).type)
+    return names
+
+
+def column_numbers(schema: pa.Schema, columns: Sequence[str], where: str) -> list[int]:
+    """Where the named columns are; raises SchemaError for one that is not there."""
+    if isinstance(columns, str):
+        raise SchemaError(f"columns is a list of names; write [{columns!r}].")
+    numbers = [schema.get_field_index(name) for name in columns]
+    if -1 in numbers:
+        raise SchemaError.missing_column(columns[numbers.index(-1)], schema.names, where)
+    return numbers
+
+
+def page_numbers(pages: Sequence[int] | PageNumbers, count: int) -> Int64s:
+    """Pages to read as an array; they must ascend and be pages of the master."""
+    numbers = np.asarray(pages, dtype=np.int64)
+    if len(numbers) and not (numbers[0] >= 0 and numbers[-1] < count):
+        raise MasterError(
+            f"pages {numbers[0]} to {numbers[-1]} were asked for; there are pages 0 to {count - 1}."
+        )
+    if (numbers[1:] <= numbers[:-1]).any():
+        raise MasterError("the pages to read must ascend, each named once.")
+    return numbers
+
+
+def no_rows(schema: pa.Schema, columns: Sequence[str]) -> pa.RecordBatch:
+    """These columns of no rows."""
+    chosen = pa.schema([schema.field(name) for name in columns], metadata=schema.metadata)
+    return pa.RecordBatch.from_pylist([], schema=chosen)
