@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import xxhash
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import KeyTypeError
@@ -220,6 +220,7 @@ def test_decimals_meet_decimals(ours: pa.DataType, theirs: pa.DataType) -> None:
     expect(pa.array(decimals_of(ours), ours), theirs, fits_decimal(theirs))
 
 
+@settings(deadline=None)
 @given(
     values=st.lists(st.one_of(st.none(), st.integers(-(10**12), 10**12)), max_size=8),
     ours=st.tuples(st.integers(13, 38), st.integers(0, 12)),

@@ -83,11 +83,16 @@ class CheaperToHold(Admission):
     worth its place when `m · window_row > 2 · row`: the point at which one more byte of cache and
     one more byte of window save the same number of page reads (`docs/read-bound.md`).
 
-    A cached key's hits are counted and halved every epoch, the time between two reads of a page,
-    so that the same rule says when it has to leave: then it would have fewer rows waiting than pay.
+    A cached key's hits are counted, up to a few times what pays, and halved every epoch, a quarter
+    of the mean time between two reads of a page. So the same rule says when a key has to leave:
+    when fewer rows would wait for it than pay; and a key that was hot is forgotten within about
+    the time in which its page would be read once.
     """
 
-    def __init__(self, window_row: float, leave_at: float = 0.5) -> None:
+    EPOCHS = 4
+    """Epochs between two reads of a page."""
+
+    def __init__(self, window_row: float, leave_at: float = 0.4) -> None:
         self.window_row = window_row
         self.leave_at = leave_at
         self.wanted = 0
@@ -107,14 +112,16 @@ class CheaperToHold(Admission):
         if not len(chosen):
             return
         chosen = chosen.only(np.argsort(-chosen.matches / chosen.rows, kind="stable"))
-        heats = (2 * chosen.matches).astype(np.int64)
+        cache.hottest = int(4 * least)
+        heats = np.minimum(2 * chosen.matches / self.EPOCHS, cache.hottest).astype(np.int64)
         added = add_what_fits(cache, chosen, heats)
         self.wanted = int(chosen.rows[added:].sum() * cache.key_nbytes)
 
     def cool(self, cache: TupleCache) -> int:
         """An epoch has passed: drop the keys that no longer pay; returns how many."""
         codes, heats = cache.entries()
-        cold = codes[heats < 2 * self.leave_at * self.least_matches(cache)]
+        usual = 2 * self.least_matches(cache) / self.EPOCHS
+        cold = codes[heats < self.leave_at * usual]
         if len(cold):
             cache.remove(cold)
         cache.cool()

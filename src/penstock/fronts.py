@@ -18,7 +18,6 @@ _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 _EMPTY = np.int64(-1)
 _LOAD = 0.7
 _HEAT_ONE = np.int64(1) << np.int64(32)
-_HEAT_MOST = np.int64(2**30)
 
 
 @njit(inline="always")
@@ -30,7 +29,7 @@ def _home(code, size):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _find(table, codes, usable, heads):  # type: ignore[no-untyped-def]
+def _find(table, codes, usable, heads, hottest):  # type: ignore[no-untyped-def]
     """The first cached row of each code, or NONE; hits are counted."""
     size = table.shape[0]
     hits = 0
@@ -44,7 +43,7 @@ def _find(table, codes, usable, heads):  # type: ignore[no-untyped-def]
             if table[at, 0] == code:
                 entry = table[at, 1]
                 heads[i] = np.int32(entry & np.int64(0x7FFFFFFF))
-                if entry >> np.int64(32) < _HEAT_MOST:
+                if entry >> np.int64(32) < hottest:
                     table[at, 1] = entry + _HEAT_ONE
                 hits += 1
                 break
@@ -139,6 +138,8 @@ class TupleCache:
         slot = RowStore(schema, 1).slot_nbytes
         self.store = RowStore(schema, most // slot + 1, most)
         self.limit = limit
+        self.hottest = 2**30
+        """Where a key's count of hits stops; a low value lets a key that was hot cool quickly."""
         self._table = np.full((64, 2), _EMPTY, dtype=np.int64)
         self._keys = 0
 
@@ -164,7 +165,7 @@ class TupleCache:
         """The first cached row of each usable code (NONE: not cached) and the number found."""
         heads = np.empty(len(codes), dtype=np.int32)
         usable = state if state is not None else np.empty(0, dtype=np.uint8)
-        return heads, int(_find(self._table, codes, usable, heads))
+        return heads, int(_find(self._table, codes, usable, heads, self.hottest))
 
     def pairs(self, heads: Slots, start: int, most: int) -> tuple[Int64s, Slots, int]:
         """Pairs of row and cached row from `start` on, at most `most`; and where to go on."""

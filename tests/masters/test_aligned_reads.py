@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.masters import aligned_reads
@@ -63,6 +63,7 @@ def read_all(reader: AlignedReader, file: int, starts: Any, ends: Any) -> tuple[
     return [buffer[at : at + size] for at, size in spans], calls
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, SIZE), min_size=2, max_size=60, unique=True))
 def test_plans_are_whole_blocks_that_cover_their_ranges(cuts: list[int]) -> None:
     starts, ends = ranges(cuts)

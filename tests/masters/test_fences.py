@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.masters.fences import pages_of
@@ -15,6 +15,7 @@ def expected(fences: list[int], codes: list[int]) -> list[int]:
     return np.maximum(found, 0).tolist()
 
 
+@settings(deadline=None)
 @given(fences=st.sets(INT64, min_size=1, max_size=40), codes=st.lists(INT64, max_size=20))
 def test_is_the_last_fence_not_above(fences: set[int], codes: list[int]) -> None:
     ordered = sorted(fences)

@@ -5,12 +5,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.masters.page_cuts import PageCutter, cut_pages, row_bits
 
 
+@settings(deadline=None)
 @given(
     codes=st.lists(st.integers(0, 12), min_size=1, max_size=40),
     sizes=st.lists(st.integers(0, 5), min_size=40, max_size=40),
@@ -36,6 +37,7 @@ def test_pages_hold_whole_codes_and_as_many_as_fit(
         start = cut
 
 
+@settings(deadline=None)
 @given(
     codes=st.lists(st.integers(0, 9), min_size=1, max_size=60),
     steps=st.lists(st.integers(1, 9), min_size=60, max_size=60),

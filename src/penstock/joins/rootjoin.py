@@ -78,6 +78,7 @@ class _RootJoinOperator(SemiStreamJoin):
         )
         self._step = max(int(sizing.free * _STEP), 1)
         self._step_is_due = False
+        self._epoch_start = (0, 0)
         self._epoch_end = 0
         self._loaded = 0
         self.complete = False
@@ -183,13 +184,17 @@ class _RootJoinOperator(SemiStreamJoin):
 
     def _end_epoch(self) -> None:
         if self._epoch_end and self.admission.cool(self.cache):
-            idle = self.cache.limit - self.cache.nbytes
-            if idle > 3 * self._step:
+            idle = self.cache.limit - self.cache.rows * self.cache.key_nbytes
+            if idle > 4 * self._step:
                 self.cache.compact()
                 steps = (self.cache.limit - self.cache.nbytes) // self._step - 1
                 self._move_line(-steps * self._step)
-        per_page = self._now * self.master.num_pages / max(self._counters.page_reads, 1)
-        self._epoch_end = self._now + int(per_page)
+        rows, reads = self._now - self._epoch_start[0], self._counters.page_reads
+        between_reads = rows * self.master.num_pages / max(reads - self._epoch_start[1], 1)
+        if not self._epoch_end:  # Nothing was read while the window filled for the first time.
+            between_reads = 2 * self._now
+        self._epoch_start = (self._now, reads)
+        self._epoch_end = self._now + int(between_reads / self.admission.EPOCHS) + 1
 
     def _move_line(self, to_cache: int) -> None:
         self.cache.limit += to_cache

@@ -13,7 +13,7 @@ import pyarrow as pa
 from penstock.errors import MasterError, SchemaError
 
 _TEXT_SUFFIXES = {".csv": ",", ".tsv": "\t"}
-_COMPRESSED = {".gz", ".bz2", ".zst", ".lz4"}
+_COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
 _PARQUET_BATCH_ROWS = 32 * 1024
 _BUFFER_BYTES = 64 * 1024
 _KINDS = (
@@ -107,10 +107,11 @@ def _open_path(path: Path) -> Source:
         reader = pa.ipc.open_stream(pa.memory_map(str(path)))
         return Source(str(path), reader.schema, iter(reader))
     suffixes = [s.lower() for s in path.suffixes]
-    if suffixes and suffixes[-1] in _COMPRESSED:
+    compression = _COMPRESSIONS.get(suffixes[-1]) if suffixes else None
+    if compression:
         suffixes.pop()
     if suffixes and suffixes[-1] in _TEXT_SUFFIXES:
-        return _open_csv(path, _TEXT_SUFFIXES[suffixes[-1]])
+        return _open_csv(path, _TEXT_SUFFIXES[suffixes[-1]], compression)
     raise MasterError(f"cannot tell what the source {path} is; give {_KINDS}.")
 
 
@@ -139,8 +140,9 @@ def _open_ipc_file(path: Path) -> Source:
     return Source(str(path), reader.schema, batches)
 
 
-def _open_csv(path: Path, delimiter: str) -> Source:
+def _open_csv(path: Path, delimiter: str, compression: str | None) -> Source:
     from pyarrow import csv
 
-    reader = csv.open_csv(str(path), parse_options=csv.ParseOptions(delimiter=delimiter))
+    file = pa.input_stream(str(path), compression=compression)
+    reader = csv.open_csv(file, parse_options=csv.ParseOptions(delimiter=delimiter))
     return Source(str(path), reader.schema, iter(reader))

@@ -1,0 +1,281 @@
+"""The page file as a file: what other readers see, how it is read, what it holds in memory."""
+
+from __future__ import annotations
+
+import errno
+import multiprocessing
+import os
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars
+import pyarrow as pa
+import pytest
+
+from penstock.errors import MasterError
+from penstock.masters import MemoryMaster, PageFileMaster, ReadCount, build_master, open_master
+from penstock.masters.aligned_reads import BLOCK
+
+NAMES = ["id", "price", "name", "sold"]
+
+
+@pytest.fixture
+def path(tmp_path: Path, products: pa.Table) -> Path:
+    build_master(products, tmp_path / "products.arrow", "id", page_bytes=2_000)
+    return tmp_path / "products.arrow"
+
+
+# --- a standard Arrow file -------------------------------------------------------------------
+
+
+def test_any_arrow_reader_opens_it(path: Path, products: pa.Table) -> None:
+    in_order = products.sort_by("id")
+    with pa.ipc.open_file(path) as reader:
+        assert reader.read_all().equals(in_order)
+        assert reader.num_record_batches == open_master(path).num_pages
+        assert reader.metadata[b"penstock.key"] == b"id"
+    with pa.memory_map(str(path)) as mapped:
+        assert pa.ipc.open_file(mapped).read_all().equals(in_order)
+    assert polars.read_ipc(path, memory_map=False).to_arrow().column("id").equals(in_order["id"])
+
+
+def test_a_record_batch_is_a_page(path: Path) -> None:
+    with PageFileMaster(path) as master, pa.ipc.open_file(path) as reader:
+        for page in (0, 7, master.num_pages - 1):
+            assert master.read([page], NAMES).equals(reader.get_batch(page))
+            assert master.index.rows[page] == reader.get_batch(page).num_rows
+
+
+def test_metadata_of_schema_and_fields_stays(tmp_path: Path) -> None:
+    field = pa.field("k", pa.int64(), nullable=False, metadata={"unit": "pieces"})
+    schema = pa.schema([field], metadata={"made": "by hand"})
+    build_master(pa.table({"k": [1]}, schema=schema), tmp_path / "r.arrow", "k")
+    with open_master(tmp_path / "r.arrow") as master:
+        assert master.schema.equals(schema, check_metadata=True)
+        assert master.read([0], ["k"]).schema.equals(schema, check_metadata=True)
+
+
+# --- reading ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("direct", [True, False])
+@pytest.mark.parametrize("threads", [1, 4])
+def test_every_way_of_reading_gives_the_same(
+    path: Path, products: pa.Table, direct: bool, threads: int
+) -> None:
+    random = np.random.default_rng(threads)
+    expected = pa.ipc.open_file(path)
+    with PageFileMaster(path, direct=direct, threads=threads) as master:
+        if not direct:
+            assert not master.direct
+        for share in (0.02, 0.2, 0.7, 1.0):
+            pages = np.flatnonzero(random.random(master.num_pages) < share)
+            rows = master.read(pages, NAMES)
+            rows.validate(full=True)
+            parts = [expected.get_batch(int(p)) for p in pages]
+            assert pa.Table.from_batches([rows]).equals(pa.Table.from_batches(parts))
+
+
+def test_memory_file_systems(products: pa.Table) -> None:
+    shared = Path("/dev/shm")
+    if not shared.is_dir():
+        pytest.skip("no memory file system here")
+    target = shared / f"penstock-test-{os.getpid()}.arrow"
+    try:
+        build_master(products, target, "id", page_bytes=2_000)
+        with PageFileMaster(target) as master:
+            assert master.read(range(master.num_pages), NAMES).num_rows == 5_000
+    finally:
+        target.unlink(missing_ok=True)
+
+
+def test_falls_back_where_direct_reads_are_refused(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = os.preadv
+
+    def no_direct(file: int, targets: Any, offset: int) -> int:
+        import fcntl
+
+        if fcntl.fcntl(file, fcntl.F_GETFL) & getattr(os, "O_DIRECT", 0):
+            raise OSError(errno.EINVAL, "Invalid argument")
+        return whole(file, targets, offset)
+
+    monkeypatch.setattr(os, "preadv", no_direct)
+    with PageFileMaster(path) as master:
+        assert not master.direct
+        assert master.read([0, 5], NAMES).num_rows > 0
+
+
+def test_neighbours_are_one_system_call(path: Path) -> None:
+    with PageFileMaster(path) as master:
+        master.read(range(10), ["id"])
+        lengths = np.diff(master.index.offsets)
+        assert master.reads.io_reads == 1
+        assert lengths[:10].sum() <= master.reads.bytes_read <= lengths[:10].sum() + 2 * BLOCK
+
+
+def test_pages_far_apart_are_several(tmp_path: Path) -> None:
+    table = pa.table({"k": np.arange(200_000), "v": np.arange(200_000)})
+    build_master(table, tmp_path / "r.arrow", "k")
+    with PageFileMaster(tmp_path / "r.arrow") as master:
+        assert master.num_pages == 49
+        master.read([0, 10, 11, 30], ["k"])
+        assert master.reads.io_reads == 3
+        master.read(range(49), ["k"])
+        assert master.reads.io_reads == 3 + 4, "a megabyte a call"
+
+
+def test_returned_rows_are_the_callers_own(path: Path) -> None:
+    with PageFileMaster(path) as master:
+        for columns in (NAMES, ["name"]):
+            first = master.read([3], columns)
+            kept = first.to_pydict()
+            master.read([9], columns)
+            master.read([3, 9], columns)
+            assert first.to_pydict() == kept
+
+
+def test_what_a_read_holds_is_what_was_said(path: Path) -> None:
+    for pages in (1, 3, 40):
+        with PageFileMaster(path) as master:
+            lengths = np.diff(master.index.offsets)
+            largest = np.sort(np.argsort(lengths)[-pages:])
+            rows = master.read(largest, NAMES)
+            held = len(master._reader._buffer) + len(master._reader._scratch)
+            assert held + rows.get_total_buffer_size() <= master.buffer_nbytes(pages)
+            assert master.buffer_nbytes(pages) < 3 * lengths[largest].sum() + 200_000 + 3_000 * pages
+
+
+def test_validity_that_other_pages_bring_is_counted(tmp_path: Path) -> None:
+    values = pa.array([None, *range(19_999)], pa.int8())
+    build_master(pa.table({"k": range(20_000), "v": values}), tmp_path / "r.arrow", "k")
+    with PageFileMaster(tmp_path / "r.arrow") as master:
+        rows = master.read(range(master.num_pages), ["k", "v"])
+        held = len(master._reader._buffer) + rows.get_total_buffer_size()
+        assert held <= master.buffer_nbytes(master.num_pages)
+
+
+def test_the_index_is_24_bytes_a_page(path: Path) -> None:
+    with PageFileMaster(path) as master:
+        assert master.index_nbytes == 24 * master.num_pages + 8
+
+
+def test_the_default_page_of_fifteen_numbers_has_546_rows(tmp_path: Path) -> None:
+    columns = {f"c{i}": np.arange(3_000) for i in range(15)}
+    info = build_master(pa.table(columns), tmp_path / "r.arrow", "c0")
+    assert info.largest_page_rows == 65_536 // 120
+    assert info.pages == 6
+
+
+def test_threads_may_share_a_master(path: Path, products: pa.Table) -> None:
+    in_order = products.sort_by("id")
+    failures: list[BaseException] = []
+    with PageFileMaster(path) as master:
+        bounds = np.concatenate(([0], np.cumsum(master.index.rows)))
+
+        def work(seed: int) -> None:
+            random = np.random.default_rng(seed)
+            try:
+                for _ in range(40):
+                    page = int(random.integers(master.num_pages))
+                    rows = master.read([page], ["id", "name"])
+                    wanted = in_order.slice(bounds[page], rows.num_rows).select(["id", "name"])
+                    assert pa.Table.from_batches([rows]).equals(wanted)
+            except BaseException as error:
+                failures.append(error)
+
+        threads = [threading.Thread(target=work, args=(i,)) for i in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert failures == []
+        assert master.reads.io_reads == 240
+
+
+def _rows_in_a_process(master: PageFileMaster) -> int:
+    return int(master.read(range(0, master.num_pages, 40), ["id"]).num_rows)
+
+
+def test_another_process_gets_a_copy(path: Path) -> None:
+    with PageFileMaster(path, threads=2) as master:
+        expected = _rows_in_a_process(master)
+        with multiprocessing.get_context("spawn").Pool(1) as pool:
+            assert pool.apply(_rows_in_a_process, (master,)) == expected
+
+
+def test_a_failed_read_can_be_made_again(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with PageFileMaster(path) as master:
+        whole = os.preadv
+
+        def failing(*_: Any) -> int:
+            raise OSError(errno.EIO, "Input/output error")
+
+        monkeypatch.setattr(os, "preadv", failing)
+        with pytest.raises(MasterError, match=r"cannot read .*products\.arrow: Input/output error"):
+            master.read([0], ["id"])
+        assert master.reads == ReadCount()
+        monkeypatch.setattr(os, "preadv", whole)
+        assert master.read([0], ["id"]).num_rows > 0
+
+
+def test_a_file_handle_is_not_leaked(path: Path, tmp_path: Path) -> None:
+    def open_handles() -> int:
+        return len(list(Path("/proc/self/fd").iterdir()))
+
+    if not Path("/proc/self/fd").is_dir():
+        pytest.skip("needs /proc")
+    before = open_handles()
+    (tmp_path / "other").write_bytes(b"nothing of the kind")
+    for _ in range(5):
+        PageFileMaster(path).close()
+        PageFileMaster(path)  # forgotten: closed with the object
+        with pytest.raises(MasterError):
+            PageFileMaster(tmp_path / "other")
+    assert open_handles() == before
+
+
+# --- opening ---------------------------------------------------------------------------------
+
+
+def test_open_master(path: Path, products: pa.Table) -> None:
+    with open_master(str(path), direct=False, threads=2) as master:
+        assert isinstance(master, PageFileMaster)
+        assert "rows=5000" in repr(master)
+    for wrong in (products, None, 7, MemoryMaster(products, "id")):
+        with pytest.raises(MasterError, match="opened by the path of its page file"):
+            open_master(wrong)
+    with pytest.raises(MasterError, match="is an address; open_master opens page files"):
+        open_master("postgresql://host/db")
+    with pytest.raises(MasterError, match="1 thread or more, not 0"):
+        open_master(path, threads=0)
+
+
+def test_what_is_not_a_page_file(tmp_path: Path, products: pa.Table) -> None:
+    import pyarrow.parquet
+
+    with pytest.raises(MasterError, match=r"there is no file .*nowhere\.arrow. Build it with"):
+        open_master(tmp_path / "nowhere.arrow")
+    with pytest.raises(MasterError, match="cannot (open|read) .*directory"):
+        open_master(tmp_path)
+    (tmp_path / "empty").touch()
+    with pytest.raises(MasterError, match="is not a page file but an empty file"):
+        open_master(tmp_path / "empty")
+    (tmp_path / "text").write_text("id,name\n" * 100)
+    with pytest.raises(MasterError, match="but a file of another kind; build a master from it"):
+        open_master(tmp_path / "text")
+    pyarrow.parquet.write_table(products, tmp_path / "r.parquet")
+    with pytest.raises(MasterError, match="but a Parquet file"):
+        open_master(tmp_path / "r.parquet")
+    with pa.ipc.new_stream(tmp_path / "stream", products.schema) as writer:
+        writer.write_table(products)
+    with pytest.raises(MasterError, match="but an Arrow stream"):
+        open_master(tmp_path / "stream")
+    for name, table in (("file", products), ("empty file", products.slice(0, 0))):
+        with pa.ipc.new_file(tmp_path / name, table.schema) as writer:
+            writer.write_table(table)
+        with pytest.raises(MasterError, match="is an Arrow file but not a page file"):
+            open_master(tmp_path / name)
