@@ -38,7 +38,7 @@ def test_any_arrow_reader_opens_it(path: Path, products: pa.Table) -> None:
         assert reader.metadata[b"penstock.key"] == b"id"
     with pa.memory_map(str(path)) as mapped:
         assert pa.ipc.open_file(mapped).read_all().equals(in_order)
-    assert polars.read_ipc(path, memory_map=False).to_arrow().column("id").equals(in_order["id"])
+    assert polars.read_ipc(path).to_arrow().column("id").equals(in_order["id"])
 
 
 def test_a_record_batch_is_a_page(path: Path) -> None:
@@ -75,7 +75,8 @@ def test_every_way_of_reading_gives_the_same(
             rows = master.read(pages, NAMES)
             rows.validate(full=True)
             parts = [expected.get_batch(int(p)) for p in pages]
-            assert pa.Table.from_batches([rows]).equals(pa.Table.from_batches(parts))
+            wanted = pa.Table.from_batches(parts, master.schema)
+            assert pa.Table.from_batches([rows]).equals(wanted)
 
 
 def test_memory_file_systems(products: pa.Table) -> None:
@@ -146,11 +147,13 @@ def test_what_a_read_holds_is_what_was_said(path: Path) -> None:
             rows = master.read(largest, NAMES)
             held = len(master._reader._buffer) + len(master._reader._scratch)
             assert held + rows.get_total_buffer_size() <= master.buffer_nbytes(pages)
-            assert master.buffer_nbytes(pages) < 3 * lengths[largest].sum() + 200_000 + 3_000 * pages
+            assert (
+                master.buffer_nbytes(pages) < 3 * lengths[largest].sum() + 200_000 + 3_000 * pages
+            )
 
 
 def test_validity_that_other_pages_bring_is_counted(tmp_path: Path) -> None:
-    values = pa.array([None, *range(19_999)], pa.int8())
+    values = pa.array([None] + [7] * 19_999, pa.int8())
     build_master(pa.table({"k": range(20_000), "v": values}), tmp_path / "r.arrow", "k")
     with PageFileMaster(tmp_path / "r.arrow") as master:
         rows = master.read(range(master.num_pages), ["k", "v"])

@@ -1,4 +1,4 @@
-"""The same rows joined with all of R in memory, on one core: what a join on disk is measured against."""
+"""The same rows joined with all of R in memory, on one core: what joins are measured against."""
 
 from __future__ import annotations
 
@@ -51,15 +51,13 @@ def measure_in_memory(case: JoinCase, path: str, feed: Feed) -> dict[str, Any]:
     join = InMemoryJoin(read_whole(path), case.workload().master_key)
     seconds = 0.0
     for chunk in feed.chunks():
-        batches = [
-            chunk.slice(start, case.batch_rows) for start in range(0, chunk.num_rows, case.batch_rows)
-        ]
+        starts = range(0, chunk.num_rows, case.batch_rows)
+        batches = [chunk.slice(start, case.batch_rows) for start in starts]
         join.join(batches[0])
         before = time.perf_counter()
         for batch in batches:
             join.join(batch)
         seconds += time.perf_counter() - before
-        del chunk, batches, batch
     return {"rows_per_second": {"arrow": feed.total / seconds}, "master_bytes": join.nbytes}
 
 
@@ -89,7 +87,9 @@ def measure_polars(case: JoinCase, path: str, feed: Feed) -> dict[str, Any]:
         whole.lazy().join(master.lazy(), on=key, how="left").collect(engine="streaming")
 
     ways: dict[str, Callable[[], None]] = {
-        "chunks": chunks, "whole stream": at_once, "streaming engine": streaming
+        "chunks": chunks,
+        "whole stream": at_once,
+        "streaming engine": streaming,
     }
     parts[0].head(case.batch_rows).join(master, on=key, how="left")
     rates = {}

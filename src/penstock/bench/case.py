@@ -80,7 +80,7 @@ class JoinCase:
         asked = f", {self.missing:.0%} of keys missing" if self.missing else ""
         wait = f", max wait {self.max_wait}" if self.max_wait is not None else ""
         return (
-            f"R {self.rows:,} rows × 120 B, stream {self.stream:,} rows × 20 B, Zipf {self.skew:g}, "
-            f"{self.order}{asked}, budget {format_bytes(self.budget_bytes)}, pages of "
-            f"{self.page_bytes:,} B{wait}, seed {self.seed}"
+            f"R {self.rows:,} rows × 120 B, stream {self.stream:,} rows × 20 B, "
+            f"Zipf {self.skew:g}, {self.order}{asked}, budget {format_bytes(self.budget_bytes)}, "
+            f"pages of {self.page_bytes:,} B{wait}, seed {self.seed}"
         )

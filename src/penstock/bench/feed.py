@@ -1,4 +1,4 @@
-"""Stream rows that come from another process, so that making them costs a join neither time nor memory.
+"""Stream rows from another process: making them costs the measured one neither time nor memory.
 
 The worker asks in lines of JSON; the answer is a length in eight bytes and that many bytes of an
 Arrow IPC message.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import mmap
 import os
 from collections.abc import Callable, Iterator
-from typing import Any, BinaryIO
+from typing import IO, Any
 
 import pyarrow as pa
 
@@ -20,7 +20,7 @@ Ask = Callable[[dict[str, Any]], None]
 _LENGTH = 8
 
 
-def send_rows(pipe: BinaryIO, rows: pa.RecordBatch) -> None:
+def send_rows(pipe: IO[bytes], rows: pa.RecordBatch) -> None:
     """Answer a request for rows."""
     message = rows.serialize()
     pipe.write(message.size.to_bytes(_LENGTH, "little"))
@@ -53,6 +53,12 @@ class Feed:
                 self._ahead = self._fetch(start, stop)
             chunk, self._ahead = self._ahead, None
             yield chunk
+            del chunk
+
+    def batches(self, rows: int) -> Iterator[pa.RecordBatch]:
+        """All rows, so many at a time."""
+        for chunk in self.chunks():
+            yield from (chunk.slice(start, rows) for start in range(0, chunk.num_rows, rows))
             del chunk
 
     def _fetch(self, start: int, stop: int) -> pa.RecordBatch:

@@ -28,9 +28,11 @@ def commit(folder: Path) -> str | None:
     """The commit of the checkout that holds `folder`, with `-dirty` if files differ from it."""
     try:
         done = subprocess.run(
-            ["git", "-C", str(folder), "describe", "--always", "--abbrev=40", "--dirty",
-             "--exclude=*"],
-            capture_output=True, text=True, check=True,
+            ["git", "describe", "--always", "--abbrev=40", "--dirty", "--exclude=*"],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            check=True,
         )
     except (OSError, subprocess.CalledProcessError):
         return None

@@ -20,7 +20,7 @@ Advance = Callable[[int], None]
 
 
 def measure(
-    what: str, case: JoinCase, workload: SalesStream, master: str, join: str = "", *, advance: Advance
+    what: str, case: JoinCase, workload: SalesStream, master: str, join: str, advance: Advance
 ) -> dict[str, Any]:
     """Have a new process do the task, and make stream rows for it when it asks.
 
@@ -31,8 +31,11 @@ def measure(
         # Its own session: Ctrl-C is for this process, which then ends the other one.
         with subprocess.Popen(
             [sys.executable, "-m", "penstock.bench.worker"],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said,
-            env={**os.environ, **ONE_THREAD}, start_new_session=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=said,
+            env={**os.environ, **ONE_THREAD},
+            start_new_session=True,
         ) as process:
             try:
                 message = _converse(process, task, workload, advance)
@@ -50,7 +53,8 @@ def measure(
 def _converse(
     process: subprocess.Popen[bytes], task: dict[str, Any], workload: SalesStream, advance: Advance
 ) -> dict[str, Any]:
-    assert process.stdin is not None and process.stdout is not None
+    assert process.stdin is not None
+    assert process.stdout is not None
     try:
         process.stdin.write(json.dumps(task).encode() + b"\n")
         process.stdin.flush()

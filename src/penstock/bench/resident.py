@@ -9,14 +9,11 @@ import pyarrow as pa
 
 _STATM = Path("/proc/self/statm")
 ONE_THREAD = {
-    name: "1"
-    for name in (
-        "ARROW_IO_THREADS",
-        "NUMBA_NUM_THREADS",
-        "OMP_NUM_THREADS",
-        "OPENBLAS_NUM_THREADS",
-        "POLARS_MAX_THREADS",
-    )
+    "ARROW_IO_THREADS": "1",
+    "NUMBA_NUM_THREADS": "1",
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "POLARS_MAX_THREADS": "1",
 }
 """Environment of a process whose libraries compute with one thread; they look when imported."""
 

@@ -17,10 +17,12 @@ from penstock.bench.case import BenchError, JoinCase
 from penstock.bench.join import operator
 from penstock.bench.process import measure
 from penstock.errors import BudgetError
-from penstock.masters import build_master, open_master
+from penstock.masters import Master, build_master, open_master
 from penstock.streams import SalesStream
 
+Result = dict[str, Any]
 _BUILD_ROWS = 65_536
+_BASELINES = (("memory", "all of R in memory"), ("polars", "Polars, all of R in memory"))
 
 
 class Watcher(Protocol):
@@ -62,23 +64,19 @@ class Suite:
             raise BenchError("no join to measure.")
         object.__setattr__(self, "workload", self.case.workload())
 
-    def run(self, watcher: Watcher) -> list[dict[str, Any]]:
+    def run(self, watcher: Watcher) -> list[Result]:
         """Measure all; one result per join, in the order of `joins`."""
         with self._page_file(watcher) as path:
             joins = self._fitting(path, watcher)
-            runs: dict[str, list[dict[str, Any]]] = {name: [] for name in joins}
-            memory: list[dict[str, Any]] = []
-            polars: list[dict[str, Any]] = []
+            measured: dict[tuple[str, str], list[Result]] = {}
             for what, name in self._steps(joins):
                 rows = self.case.stream if what == "join" else min(self.case.stream, MOST_ROWS)
                 watcher.begins(name, rows)
-                result = measure(
-                    what, self.case, self.workload, str(path), name, advance=watcher.reaches
-                )
-                {"join": runs.get(name, []), "memory": memory, "polars": polars}[what].append(result)
+                result = measure(what, self.case, self.workload, str(path), name, watcher.reaches)
+                measured.setdefault((what, name), []).append(result)
                 watcher.reaches(rows)
-        beside = _beside(memory, polars)
-        return [self._report(name, runs[name], beside) for name in joins]
+        beside = _beside(*(measured.get(step, []) for step in _BASELINES))
+        return [self._report(name, measured["join", name], beside) for name in joins]
 
     @property
     def steps(self) -> int:
@@ -87,28 +85,29 @@ class Suite:
 
     def _fitting(self, path: Path, watcher: Watcher) -> list[str]:
         """Joins that can be built; a measurement that takes minutes should not fail at its end."""
-        fitting: list[str] = []
-        refused: dict[str, BudgetError] = {}
         with open_master(path, direct=self.case.direct) as master:
-            for name in self.joins:
-                try:
-                    operator(name, self.case, master)
-                    fitting.append(name)
-                except BudgetError as error:
-                    refused[name] = error
-        for name, error in refused.items():
-            if not (self.only_fitting and fitting):
-                raise BudgetError(f"{name}: {error}") from error
-            watcher.leaves_out(name, str(error))
+            refused = {name: self._refused(name, master) for name in self.joins}
+        fitting = [name for name, why in refused.items() if not why]
+        for name, why in refused.items():
+            if why and not (self.only_fitting and fitting):
+                raise BudgetError(f"{name}: {why}")
+            if why:
+                watcher.leaves_out(name, why)
         return fitting
+
+    def _refused(self, name: str, master: Master) -> str:
+        try:
+            operator(name, self.case, master)
+        except BudgetError as error:
+            return str(error)
+        return ""
 
     def _steps(self, joins: Sequence[str]) -> list[tuple[str, str]]:
         steps = [("join", name) for _ in range(self.repeat) for name in joins]
         if not self.baselines:
             return steps
-        beside = [("memory", "all of R in memory"), ("polars", "Polars")]
         half = len(steps) // 2
-        return [*beside, *steps[:half], *beside, *steps[half:], *beside]
+        return [*_BASELINES, *steps[:half], *_BASELINES, *steps[half:], *_BASELINES]
 
     @contextmanager
     def _page_file(self, watcher: Watcher) -> Iterator[Path]:
@@ -130,8 +129,11 @@ class Suite:
 
     def _build(self, path: Path, watcher: Watcher) -> None:
         build_master(
-            self.workload.master_batches(_BUILD_ROWS), path, self.workload.master_key,
-            page_bytes=self.case.page_bytes, version=self.case.master_version,
+            self.workload.master_batches(_BUILD_ROWS),
+            path,
+            self.workload.master_key,
+            page_bytes=self.case.page_bytes,
+            version=self.case.master_version,
             progress=lambda phase, done, _: watcher.reaches(done if phase == "write" else 0),
         )
         if self.case.direct:
@@ -146,9 +148,7 @@ class Suite:
                     "remove this one and it is built anew."
                 )
 
-    def _report(
-        self, name: str, runs: list[dict[str, Any]], beside: dict[str, Any]
-    ) -> dict[str, Any]:
+    def _report(self, name: str, runs: list[Result], beside: Result) -> Result:
         case = self.case.to_dict()
         del case["budget"], case["direct"]
         run = sorted(runs, key=lambda one: one["rows_per_second"])[(len(runs) - 1) // 2]
@@ -156,7 +156,7 @@ class Suite:
         return {"join": name, **run, **beside, "rows_per_second_of_runs": rates, **case}
 
 
-def _beside(memory: list[dict[str, Any]], polars: list[dict[str, Any]]) -> dict[str, Any]:
+def _beside(memory: list[Result], polars: list[Result]) -> Result:
     """The baselines' medians; of Polars' ways the best one."""
     rates = {
         way: statistics.median(one["rows_per_second"][way] for one in polars)

@@ -11,6 +11,7 @@ import pyarrow as pa
 from penstock.bench.stopwatch import Stopwatch
 from penstock.costs import read_bound
 from penstock.joins.base import SemiStreamJoin
+from penstock.masters.base import PageNumbers
 from penstock.stats import JoinStats
 
 
@@ -58,7 +59,9 @@ class WindowObserver:
         self._watch.start()
         return slots
 
-    def _reading(self, pages: Sequence[int], columns: Sequence[str]) -> pa.RecordBatch:
+    def _reading(
+        self, pages: Sequence[int] | PageNumbers, columns: Sequence[str]
+    ) -> pa.RecordBatch:
         self._watch.stop()
         if self._looking:
             self._look(len(pages))
@@ -79,7 +82,7 @@ class WindowObserver:
         self._unprobed += pages * unprobed
 
     def result(self) -> dict[str, Any]:
-        """Rows per read and its bound in the steady part, or over the whole run if there is none."""
+        """Rows per read and its bound, in the steady part or, if there is none, the whole run."""
         if self.steady_from is not None and self._steady_to is not None:
             before, (after, seconds) = self.steady_from, self._steady_to
             seconds -= self.steady_seconds_from

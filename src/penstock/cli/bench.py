@@ -15,16 +15,33 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Measure joins on this machine.", no_args_is_help=True)
 
+_HELP = """
+Measure joins on sales × products, side by side, each on one core in a process of its own.
+
+R is built as a page file in the temporary folder and removed afterwards. Every join gets the same \
+rows, and runs on little data first, so that nothing is compiled while it is measured. The clock \
+runs only inside the join.
+
+[bold]seconds[/bold] is the time of all pushes and the flush, [bold]flush_seconds[/bold] that of \
+the flush, [bold]rows_per_second[/bold] the rows by the time of the pushes alone. \
+[bold]rows_per_read[/bold] counts the waiting rows that one page read answers, from the first full \
+window to the flush; [bold]bound_rows_per_read[/bold] is the most that any schedule could reach \
+with as many rows waiting. Waits are counted in stream rows.
+
+The joins: inlj, meshjoin, meshjoin-default, r-meshjoin, partitioned, ssij, hybridjoin, \
+hybridjoin-l, hybridjoin-pq, x-hybridjoin, tuned-x-hybridjoin, optimised-x-hybridjoin, cachejoin, \
+sscj, cachejoin-l, cachejoin-pq, rootjoin.
+"""
 _EXAMPLES = """
 [bold]Examples[/bold]
 
-Two joins, R of 24 MB, a budget of 4 MB:
+Two joins with R of 24 MB inside 4 MB:
 
-    penstock bench join --join rootjoin,hybridjoin --rows 200000 --stream 1000000 --budget 4MB
+    penstock bench join --join rootjoin,hybridjoin --rows 200000 --budget 4MB
 
-The case of the documentation, as JSON, its page file kept for the next run:
+As JSON, with the page file kept for the next run:
 
-    penstock bench join --join rootjoin --master /tmp/products.arrow --output json
+    penstock bench join --master /tmp/products.arrow --output json
 """
 
 
@@ -40,25 +57,38 @@ def _bench() -> None:
     pass
 
 
-@app.command(epilog=_EXAMPLES)
+@app.command(help=_HELP, epilog=_EXAMPLES)
 def join(
     join: Annotated[
         str, typer.Option(metavar="NAME[,NAME…]", help="Joins to measure, or [bold]all[/bold].")
     ] = "rootjoin,hybridjoin,meshjoin",
-    rows: Annotated[int, typer.Option(min=1, help="Rows of R, of 120 bytes.")] = 2_000_000,
-    stream: Annotated[int, typer.Option(min=1, help="Rows of the stream, of 20.")] = 8_000_000,
+    rows: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Rows of R, of 120 bytes.")
+    ] = 2_000_000,
+    stream: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Stream rows, of 20 bytes.")
+    ] = 8_000_000,
     budget: Annotated[
         str, typer.Option(metavar="SIZE", help="Bytes that a join may hold: 50MB, 64MiB.")
     ] = "50MB",
-    skew: Annotated[float, typer.Option(min=0, max=2, help="Zipf exponent of the keys.")] = 1.0,
+    skew: Annotated[
+        float, typer.Option(metavar="X", min=0, max=2, help="Zipf exponent of the keys, 0 to 2.")
+    ] = 1.0,
     order: Annotated[Order, typer.Option(help="Whether hot keys lie together in R.")] = (
         Order.unsorted
     ),
     missing: Annotated[
-        float, typer.Option(min=0, max=1, help="Share of stream rows whose key R lacks.")
+        float,
+        typer.Option(
+            metavar="X", min=0, max=1, help="Share of stream rows whose key R lacks, 0 to 1."
+        ),
     ] = 0.0,
-    page_bytes: Annotated[int, typer.Option(min=256, help="Bytes of a page of R.")] = 65_536,
-    seed: Annotated[int, typer.Option(help="Of all rows and every random choice.")] = 7,
+    page_bytes: Annotated[
+        str, typer.Option(metavar="SIZE", help="Bytes of a page of R: 65536, 1MiB.")
+    ] = "64KiB",
+    seed: Annotated[
+        int, typer.Option(metavar="N", help="Of all rows and every random choice.")
+    ] = 7,
     direct: Annotated[
         bool, typer.Option("--direct/--no-direct", help="Read past the kernel's cache.")
     ] = True,
@@ -69,12 +99,17 @@ def join(
     master: Annotated[
         Path | None,
         typer.Option(
-            dir_okay=False, help="Keep the page file of R there; use it if it is there already."
+            metavar="PATH",
+            dir_okay=False,
+            help="Keep the page file of R there; use it if it is there already.",
         ),
     ] = None,
-    batch_rows: Annotated[int, typer.Option(min=1, help="Stream rows of one push.")] = 16_384,
+    batch_rows: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Stream rows of one push.")
+    ] = 16_384,
     repeat: Annotated[
-        int, typer.Option(min=1, help="Measure each join so often; report the median run.")
+        int,
+        typer.Option(metavar="N", min=1, help="Measure each join so often; report the median run."),
     ] = 1,
     baselines: Annotated[
         bool,
@@ -82,31 +117,20 @@ def join(
     ] = True,
     output: Annotated[OutputFormat, typer.Option(help="How to print.")] = OutputFormat.text,
 ) -> None:
-    """Measure joins on sales × products, side by side, each on one core in a process of its own.
-
-    R is built as a page file in the temporary folder and removed afterwards. Every join gets the
-    same rows; a small run before compiles what is compiled. The clock runs only inside the join.
-
-    [bold]seconds[/bold] is the time of all pushes and the flush, [bold]flush_seconds[/bold] that
-    of the flush, [bold]rows_per_second[/bold] the rows by the time of the pushes alone.
-    [bold]rows_per_read[/bold] counts waiting rows that one page read answers, from the first
-    full window to the flush; [bold]bound_rows_per_read[/bold] is the most that any schedule
-    could reach with as many rows waiting. Waits are counted in stream rows.
-    """
     from penstock.bench import JoinCase, Suite
     from penstock.cli.bench_progress import watching
 
     case = JoinCase(
         rows=rows,
         stream=stream,
-        budget=_checked("--budget", budget),
+        budget=_size("--budget", budget),
         skew=skew,
         order=order.value,
         missing=missing,
-        page_bytes=page_bytes,
+        page_bytes=_size("--page-bytes", page_bytes),
         seed=seed,
         direct=direct,
-        max_wait=_checked("--max-wait", max_wait),
+        max_wait=_wait(max_wait),
         batch_rows=batch_rows,
     )
     suite = Suite(
@@ -152,17 +176,23 @@ def _join_names(text: str) -> list[str]:
     return asked
 
 
-def _checked(option: str, text: Any) -> Any:
-    """The value as the core takes it, or an error that names the option."""
+def _size(option: str, text: str) -> int:
     from penstock.budget import parse_bytes
+    from penstock.errors import PenstockError
+
+    try:
+        return parse_bytes(text)
+    except PenstockError as error:
+        raise typer.BadParameter(str(error), param_hint=f"'{option}'") from error
+
+
+def _wait(text: str | None) -> int | str | None:
     from penstock.errors import PenstockError
     from penstock.joins.waits import WaitLimit
 
+    wait = int(text) if text is not None and text.isdecimal() else text
     try:
-        if option == "--budget":
-            return parse_bytes(text)
-        value = int(text) if text is not None and text.isdecimal() else text
-        WaitLimit.parse(value)
+        WaitLimit.parse(wait)
     except PenstockError as error:
-        raise typer.BadParameter(str(error), param_hint=f"'{option}'") from error
-    return value
+        raise typer.BadParameter(str(error), param_hint="'--max-wait'") from error
+    return wait

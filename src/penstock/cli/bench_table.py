@@ -121,23 +121,26 @@ def _add_baselines(table: Table, figures: list[Figure], result: Result) -> None:
         table.add_row(name, *(known.get(figure.heading, "") for figure in figures), style="dim")
 
 
+_MEANING = """\
+rows/s: rate of the pushes on one core, without the flush at the end; of in memory: compared with a \
+binary search in all of R, held in memory, in the same run.
+rows per read: waiting rows answered by one page read, cache hits left out; of bound: how near that \
+is to the most any schedule could reach with as many rows waiting.
+waits count stream rows. bytes held: by the join's own count; memory grown: as the system sees it."""
+_NO_DIRECT = (
+    "Reads went through the kernel's cache: the file system takes no direct reads. Put the page "
+    "file elsewhere with --master or TMPDIR."
+)
+
+
 def _notes(case: JoinCase, results: list[Result]) -> str:
-    notes = [
-        "rows/s: stream rows by the time of the pushes, one core; the flush at the end is not in it. "
-        "of in memory: against a binary search in all of R, held in memory, measured in this run.",
-        "rows per read: waiting rows answered by one page read, cache hits left out, from the first "
-        "full window to the flush. of bound: share of the most that any schedule could reach with "
-        "as many rows waiting (a short run can pass it: it begins with a window filled for nothing).",
-        "waits in stream rows, the flush included. bytes held: what the join counts, budget "
-        f"{format_bytes(case.budget_bytes)}; memory grown: what the system saw.",
-    ]
+    notes = [_MEANING]
+    if any((_of_bound(r) or 0) > 1.05 for r in results):
+        notes.append("Above the bound: the run is short, and began with a window filled for free.")
     if any(r["rows_per_read_over"] == "whole run" for r in results):
-        notes.append("* the window never filled; counted over the whole run.")
+        notes.append("* counted over the whole run, since the window never filled.")
     if case.direct and not results[0]["direct"]:
-        notes.append(
-            "Reads went through the kernel's cache: the file system takes no direct reads. Put the "
-            "page file elsewhere with --master or TMPDIR."
-        )
+        notes.append(_NO_DIRECT)
     if results[0]["in_memory_rows_per_second"] and not results[0]["polars_rows_per_second"]:
         notes.append("Polars is not installed: pip install 'penstock[bench]' adds it.")
     return "\n".join(notes)

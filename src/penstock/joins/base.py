@@ -114,6 +114,7 @@ class SemiStreamJoin:
         self._now = 0
         self._hand: deque[tuple[pa.RecordBatch, Int64s | None]] = deque()
         self._hand_most = sizing.in_hand
+        self.pages_per_read, self.disk_buffer = sizing.pages_per_read, sizing.disk_buffer
         self._slice: _Slice | None = None
         self._answers: deque[Answer] = deque()
         self._open: OpenPages | None = None
@@ -240,7 +241,7 @@ class SemiStreamJoin:
             "index": self.master.index_nbytes + self.window.index_nbytes + self.schedule.nbytes,
             "window": self.window.nbytes,
             "cache": self.cache.nbytes if self.cache is not None else 0,
-            "disk_buffer": self.sizing.disk_buffer,
+            "disk_buffer": self.disk_buffer,
             "in_hand": hand,
             "answers": sum(answer.nbytes for answer in self._answers),
             "scratch": self.sizing.scratch,
@@ -313,7 +314,7 @@ class SemiStreamJoin:
         if not len(self.window):
             return False
         return self._read_pages(
-            InPageOrder().next(self.window, self._now, len(self.window), self.sizing.pages_per_read)
+            InPageOrder().next(self.window, self._now, len(self.window), self.pages_per_read)
         )
 
     def _take_in(self, batch: pa.RecordBatch, arrivals: Int64s) -> None:
@@ -392,7 +393,7 @@ class SemiStreamJoin:
         if not len(self.window):
             return False
         return self._read_pages(
-            self.schedule.next(self.window, self._now, wanted, self.sizing.pages_per_read)
+            self.schedule.next(self.window, self._now, wanted, self.pages_per_read)
         )
 
     def _read_overdue(self, coming: int) -> bool:
@@ -403,7 +404,7 @@ class SemiStreamJoin:
         first = self.window.oldest()
         if first is None or first[1] >= oldest:
             return False
-        return self._read_pages(self.window.older_than(oldest)[: self.sizing.pages_per_read])
+        return self._read_pages(self.window.older_than(oldest)[: self.pages_per_read])
 
     def _read_pages(self, pages: Int64s) -> bool:
         """Read pages and open them; nothing changes if the read raises."""

@@ -23,6 +23,8 @@ _EMPTY_CACHE = 64 * 16
 """Bytes of a cache that holds nothing: the smallest table."""
 _ROUND = 0.01
 """Share of the window that one round of reads sets free at least."""
+_ROUND_ROWS = 2000
+"""Rows that one round of reads should answer, so that its fixed work does not count."""
 _STEP = 0.02
 """Share of the free bytes by which the line between window and cache moves."""
 
@@ -58,9 +60,7 @@ class RootJoin(JoinPlan):
     title: ClassVar[str] = "ROOTJOIN"
 
     def _operator(self, master: Master, binding: Binding, clock: Clock) -> SemiStreamJoin:
-        sizing = Sizing.of(
-            self.title, self.budget_bytes, master, binding, pages_per_read=None
-        )
+        sizing = Sizing.of(self.title, self.budget_bytes, master, binding)
         return _RootJoinOperator(self, master, binding, clock, sizing)
 
 
@@ -79,6 +79,7 @@ class _RootJoinOperator(SemiStreamJoin):
         self._step = max(int(sizing.free * _STEP), 1)
         self._step_is_due = False
         self._epoch_start = (0, 0)
+        self._rounds_since = (0, 0)
         self._epoch_end = 0
         self._loaded = 0
         self.complete = False
@@ -86,6 +87,9 @@ class _RootJoinOperator(SemiStreamJoin):
         self._fits = self._whole_nbytes() <= 0.8 * sizing.free
         if self._fits:
             self._move_line(self._whole_nbytes() - cache.limit)
+        else:
+            window_rows = self.window.limit / self.window.row_nbytes
+            self._size_rounds(2 * window_rows / max(master.num_pages, 1))
 
     def _whole_nbytes(self) -> int:
         """Bytes of a cache that holds all of R; the table may have half its entries to spare."""
@@ -103,7 +107,7 @@ class _RootJoinOperator(SemiStreamJoin):
 
     def _load_some(self) -> None:
         first = self._loaded
-        last = min(first + self.sizing.pages_per_read, self.master.num_pages)
+        last = min(first + self.pages_per_read, self.master.num_pages)
         pages = np.arange(first, last)
         rows = PageRows(
             self.binding, self.master.read(pages, self.binding.read_columns)
@@ -142,6 +146,21 @@ class _RootJoinOperator(SemiStreamJoin):
         wanted = max(wanted, int(len(self.window) * _ROUND))
         return super()._read_scheduled(wanted)
 
+    def _size_rounds(self, rows_per_read: float) -> None:
+        """Let a round have as many pages as its fixed work asks for; their bytes are the window's."""
+        pages = int(_ROUND_ROWS / max(rows_per_read, 1.0)) + 1
+        pages = max(1, min(pages, self.master.num_pages, 64))
+        if 0.7 * self.pages_per_read <= pages <= 1.3 * self.pages_per_read:
+            return
+        most = self.sizing.budget // 12
+        while pages > 1 and self.master.buffer_nbytes(pages) > most:
+            pages -= 1
+        more = self.master.buffer_nbytes(pages) - self.disk_buffer
+        if self.window.limit - more < self.sizing.least_window:
+            return
+        self.pages_per_read, self.disk_buffer = pages, self.disk_buffer + more
+        self.window.limit -= more
+
     def _fit_hand(self, batch: pa.RecordBatch) -> None:
         """A batch that needs the cache's bytes gets them; what was cached can be read again."""
         try:
@@ -168,6 +187,11 @@ class _RootJoinOperator(SemiStreamJoin):
             self._give_cache_more()
         if self._now >= self._epoch_end:
             self._end_epoch()
+        answered, reads = self._counters.rows_read_for, self._counters.page_reads
+        fresh = reads - self._rounds_since[1]
+        if fresh >= 64:
+            self._size_rounds((answered - self._rounds_since[0]) / fresh)
+            self._rounds_since = (answered, reads)
 
     def _give_cache_more(self) -> None:
         """Move the line by a step: the window is told first, the cache gets what was given back."""

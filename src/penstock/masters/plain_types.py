@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.errors import SchemaError
 
@@ -68,6 +69,8 @@ def _plain_column(column: pa.Array, field: pa.Field) -> pa.Array:
             f"{column.type} in a later one; give every batch the same types."
         )
     try:
+        if pa.types.is_run_end_encoded(column.type):
+            column = pc.run_end_decode(column)
         return column.cast(field.type)
     except pa.ArrowNotImplementedError as error:
         raise SchemaError(

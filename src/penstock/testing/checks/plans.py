@@ -8,7 +8,7 @@ from dataclasses import FrozenInstanceError, replace
 import pyarrow as pa
 
 from penstock.errors import BudgetError
-from penstock.testing.cases import ROOMY, SNUG, Case, least_budget
+from penstock.testing.cases import ROOMY, SNUG, Case
 from penstock.testing.oracle import plain_join
 from penstock.testing.runs import Run
 from penstock.testing.tables import Tables
@@ -128,14 +128,3 @@ def memory_is_given_back(case: Case) -> None:
     assert held["window"] <= 4096, f"nothing waits, but the window holds {held['window']} bytes"
 
 
-__all__ = [
-    "budget_holds_wide_rows",
-    "budget_of_any_size",
-    "least_budget",
-    "least_budget_works",
-    "memory_is_given_back",
-    "plan_is_frozen",
-    "plan_pickles",
-    "same_seed_same_result",
-    "too_big_batch_is_refused",
-]
