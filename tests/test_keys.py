@@ -78,8 +78,9 @@ def expect(column: pa.Array, wanted: pa.DataType, fits: Callable[[Any], Any]) ->
 
 
 def integer_range(t: pa.DataType) -> tuple[int, int]:
-    info = np.iinfo(t.to_pandas_dtype())
-    return int(info.min), int(info.max)
+    if pa.types.is_unsigned_integer(t):
+        return 0, 2**t.bit_width - 1
+    return -(2 ** (t.bit_width - 1)), 2 ** (t.bit_width - 1) - 1
 
 
 def unscaled(value: Decimal | int, scale: int) -> int | None:

@@ -14,7 +14,9 @@ from penstock.keys import Int64s
 
 _EXCHANGE = 16
 """A cache that is full exchanges this part of its keys while every page is read once."""
-_GAIN = 0.02
+_BUCKETS = 64
+_PER_DOUBLING = 3
+_LEAST_MATCHES = 2.0
 _ROUNDS = 3
 _COLDEST = 50
 _LARGEST = 8
@@ -35,7 +37,10 @@ class Candidates:
 
     def only(self, chosen: npt.NDArray[np.generic]) -> Candidates:
         return Candidates(
-            self.codes[chosen], self.first[chosen], self.rows[chosen], self.matches[chosen],
+            self.codes[chosen],
+            self.first[chosen],
+            self.rows[chosen],
+            self.matches[chosen],
             self.batch,
         )
 
@@ -105,7 +110,8 @@ class CheaperToHold(Admission):
     def learn(self, cache: TupleCache, seen: Candidates) -> None:
         self.wanted = 0
         least = self.least_matches(cache)
-        worth = seen.matches > least * seen.rows
+        # A count scatters by its root: on an even stream chance alone would fill the cache.
+        worth = seen.matches > least * seen.rows + np.sqrt(least * seen.rows)
         if not worth.any():
             return
         chosen = not_cached(cache, seen.only(worth))
@@ -131,38 +137,47 @@ class CheaperToHold(Admission):
 class FrequentKeys(Admission):
     """Hold keys that were matched often while their page was in memory; drop others for them.
 
-    `promote_at` is the number of waiting rows from which on a key is taken in. Left out, it moves by
-    itself: two rows while there is room, then up while more than a sixteenth of the keys would be
-    exchanged in the time in which every page is read once, and down while fewer would.
+    `promote_at` is the number of waiting rows from which on a key is taken in. Left out, it is set
+    anew at each read: as low as it can be without more keys passing it, in the time in which every
+    page is read once, than there is room for and a sixteenth of those held. How many would pass is
+    known from a histogram of the keys' waiting rows, smoothed over the last reads.
     """
 
     def __init__(self, num_pages: int, promote_at: float | None, seed: int) -> None:
         self._num_pages = max(num_pages, 1)
         self._fixed = promote_at is not None
-        self.promote_at = 2.0 if promote_at is None else promote_at
+        self.promote_at = _LEAST_MATCHES if promote_at is None else promote_at
+        self._per_read = np.zeros(_BUCKETS)
+        self._reads = 0
         self._random = np.random.default_rng(seed)
 
     def learn(self, cache: TupleCache, seen: Candidates) -> None:
+        seen = not_cached(cache, seen)
+        if not self._fixed:
+            self._set_bar(cache, seen.matches)
         frequent = seen.matches >= self.promote_at
         frequent &= seen.rows * cache.key_nbytes * _LARGEST < cache.limit
+        if not frequent.any():
+            return
         chosen = seen.only(frequent)
-        chosen = not_cached(cache, chosen) if len(chosen) else chosen
-        added = 0
-        if len(chosen):
-            chosen = chosen.only(np.argsort(-chosen.matches, kind="stable"))
-            heats = chosen.matches.astype(np.int64)
-            added = add_what_fits(cache, chosen, heats)
-            if added < len(chosen):
-                late = np.arange(added, len(chosen))
-                self._replace(cache, chosen.only(late), heats[late])
-        if not self._fixed and (added < len(chosen) or not len(chosen)):
-            self._move(len(chosen), len(cache))
+        chosen = chosen.only(np.argsort(-chosen.matches, kind="stable"))
+        heats = chosen.matches.astype(np.int64)
+        added = add_what_fits(cache, chosen, heats)
+        if added < len(chosen):
+            late = np.arange(added, len(chosen))
+            self._replace(cache, chosen.only(late), heats[late])
 
-    def _move(self, promoted: int, held: int) -> None:
-        """Raise or lower the bar after a read that found no free room (or nothing to take in)."""
-        wanted = held / (_EXCHANGE * self._num_pages)
-        step = _GAIN * (promoted - wanted) / max(wanted, 1.0)
-        self.promote_at = max(self.promote_at * float(np.exp(np.clip(step, -0.2, 0.2))), 2.0)
+    def _set_bar(self, cache: TupleCache, matches: npt.NDArray[np.float64]) -> None:
+        self._reads += 1
+        bucket = np.log2(np.maximum(matches, 1.0)) * _PER_DOUBLING
+        counts = np.bincount(np.minimum(bucket.astype(np.int64), _BUCKETS - 1), minlength=_BUCKETS)
+        memory = max(min(self._reads, self._num_pages // 2), 1)
+        self._per_read += (counts - self._per_read) / memory
+        room = max(cache.limit - cache.nbytes, 0) / cache.key_nbytes
+        most = (room + len(cache) / _EXCHANGE) / self._num_pages
+        passing = np.cumsum(self._per_read[::-1])[::-1]
+        lowest = int(np.searchsorted(-passing, -most))
+        self.promote_at = max(2.0 ** (lowest / _PER_DOUBLING), _LEAST_MATCHES)
 
     def _replace(self, cache: TupleCache, chosen: Candidates, heats: Int64s) -> None:
         """Take keys in for as many that leave, at most half of those held."""

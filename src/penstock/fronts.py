@@ -112,22 +112,26 @@ def _chain_rows(link, heads, slots):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _pairs(link, heads, start, rows, slots):  # type: ignore[no-untyped-def]
-    """Pairs of (row, cached row) from row `start` on, until the arrays are full or rows end."""
+def _pairs(link, heads, start, resume, rows, slots):  # type: ignore[no-untyped-def]
+    """Pairs of (row, cached row) until the arrays are full or rows end.
+
+    Begins with row `start`, at the slot `resume` of its chain unless that is NONE.
+    """
     count = 0
     i = start
+    slot = resume
     while i < heads.size:
-        slot = heads[i]
-        first = count
+        if slot < 0:
+            slot = heads[i]
         while slot >= 0 and count < rows.size:
             rows[count] = i
             slots[count] = slot
             count += 1
             slot = link[slot]
         if slot >= 0:
-            return i, first
+            break
         i += 1
-    return i, count
+    return i, slot, count
 
 
 class TupleCache:
@@ -167,12 +171,18 @@ class TupleCache:
         usable = state if state is not None else np.empty(0, dtype=np.uint8)
         return heads, int(_find(self._table, codes, usable, heads, self.hottest))
 
-    def pairs(self, heads: Slots, start: int, most: int) -> tuple[Int64s, Slots, int]:
-        """Pairs of row and cached row from `start` on, at most `most`; and where to go on."""
+    def pairs(
+        self, heads: Slots, start: tuple[int, int], most: int
+    ) -> tuple[Int64s, Slots, tuple[int, int]]:
+        """Pairs of row and cached row, at most `most`, and where to go on.
+
+        A place is a row and a slot of its chain (NONE: the first), since one row's partners may be
+        more than `most`.
+        """
         rows = np.empty(most, dtype=np.int64)
         slots = np.empty(most, dtype=np.int32)
-        after, count = _pairs(self.store.link, heads, start, rows, slots)
-        return rows[:count], slots[:count], int(after)
+        row, slot, count = _pairs(self.store.link, heads, *start, rows, slots)
+        return rows[:count], slots[:count], (int(row), int(slot))
 
     def take(self, slots: Slots) -> list[pa.Array]:
         return self.store.take(slots)

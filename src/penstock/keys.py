@@ -124,7 +124,7 @@ def _values(column: pa.Array) -> Int64s:
     if pa.types.is_date32(t):
         return fixed_values(column, np.int32).astype(np.int64)
     if pa.types.is_integer(t):
-        values = fixed_values(column, t.to_pandas_dtype())
+        values = fixed_values(column, _integer_dtype(t))
         return values if values.dtype == np.int64 else values.astype(np.int64)  # type: ignore[return-value]
     return fixed_values(column, np.int64)  # type: ignore[return-value]
 
@@ -270,8 +270,13 @@ def _null_unless(fits: pa.Array, column: pa.Array) -> pa.Array:
     return pc.if_else(fits, column, pa.scalar(None, type=column.type))
 
 
+def _integer_dtype(t: pa.DataType) -> np.dtype[np.integer]:
+    # Arrow's own to_pandas_dtype needs pandas in some versions.
+    return np.dtype(f"{'u' if pa.types.is_unsigned_integer(t) else ''}int{t.bit_width}")
+
+
 def _integer_range(t: pa.DataType) -> tuple[int, int]:
-    info = np.iinfo(t.to_pandas_dtype())
+    info = np.iinfo(_integer_dtype(t))
     return int(info.min), int(info.max)
 
 

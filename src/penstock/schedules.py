@@ -13,6 +13,7 @@ from penstock.window import Window
 _BLOCK = 128
 _DEAD = -1
 _UINT32 = 2**32
+_TIMES_AVERAGE = 12.0
 
 
 class Schedule(ABC):
@@ -24,10 +25,12 @@ class Schedule(ABC):
     def next(self, window: Window, now: int, wanted: int, most: int) -> Int64s:
         """Pages to read now: at least one, at most `most`, enough for `wanted` rows if it can."""
 
-    def was_read(self, pages: Int64s, rows_of: Int64s, window: Window, now: int) -> None:
+    def was_read(  # noqa: B027 - most schedules need not know
+        self, pages: Int64s, rows_of: Int64s, window: Window, now: int
+    ) -> None:
         """These pages were read, and so many rows waited for each."""
 
-    def reset(self) -> None:
+    def reset(self) -> None:  # noqa: B027 - most schedules remember nothing
         """The master changed: forget page numbers."""
 
 
@@ -110,9 +113,9 @@ class FrequentPages(Schedule):
     `leave_below` wait for it. `adaptive` estimates the frequency anew at each read by what the
     interval itself cannot bias: rows that wait · window / (rows admitted since its last read).
 
-    Without a `threshold`, it is `spread` times the rows that wait per page on average; without
-    `leave_below`, that is half the threshold. The queue has at most `capacity` pages, 28 bytes
-    each, and finds the next one in one vectorised pass: it is a few thousand numbers long.
+    Without a `threshold`, it is twelve times the rows that wait per page on average; without
+    `leave_below`, that is a tenth of the threshold. The queue has at most `capacity` pages, 28
+    bytes each, and finds the next one in one vectorised pass: it is a few thousand numbers long.
     """
 
     def __init__(
@@ -121,11 +124,10 @@ class FrequentPages(Schedule):
         threshold: float | None = None,
         leave_below: float | None = None,
         *,
-        spread: float = 3.0,
         adaptive: bool = False,
         decay: float = 0.9,
     ) -> None:
-        self._threshold, self._leave_below, self._spread = threshold, leave_below, spread
+        self._threshold, self._leave_below = threshold, leave_below
         self._adaptive, self._decay = adaptive, decay
         self._pages = np.full(capacity, _DEAD, dtype=np.int32)
         self._due = np.zeros(capacity, dtype=np.int64)
@@ -152,7 +154,7 @@ class FrequentPages(Schedule):
     def threshold(self, window: Window) -> float:
         if self._threshold is not None:
             return self._threshold
-        return max(self._spread * len(window) / window.num_pages, 2.0)
+        return max(_TIMES_AVERAGE * len(window) / window.num_pages, 2.0)
 
     def admitted(self, rows: int) -> None:
         """So many rows more have entered the window."""
@@ -176,7 +178,7 @@ class FrequentPages(Schedule):
 
     def _note(self, page: int, rows: int, window: Window) -> None:
         threshold = self.threshold(window)
-        leave_below = threshold / 2 if self._leave_below is None else self._leave_below
+        leave_below = threshold / 10 if self._leave_below is None else self._leave_below
         found = np.flatnonzero(self._pages[: self._length] == page)
         if len(found):
             at = int(found[0])

@@ -50,9 +50,7 @@ def test_build_as_text(built: Path, source: Path, tmp_path: Path) -> None:
 
 def test_build_as_json(source: Path, tmp_path: Path) -> None:
     target = tmp_path / "r.arrow"
-    result = run(
-        "build", source, target, "--key", "id", "--key", "name", "--output", "json"
-    )
+    result = run("build", source, target, "--key", "id", "--key", "name", "--output", "json")
     described = json.loads(result.stdout)
     assert described["key"] == ["id", "name"]
     assert described["rows"] == 2_000
@@ -64,7 +62,8 @@ def test_build_from_a_folder(tmp_path: Path) -> None:
     (tmp_path / "parts").mkdir()
     for part in range(3):
         pyarrow.parquet.write_table(
-            pa.table({"id": range(part * 10, part * 10 + 10)}), tmp_path / "parts" / f"{part}.parquet"
+            pa.table({"id": range(part * 10, part * 10 + 10)}),
+            tmp_path / "parts" / f"{part}.parquet",
         )
     result = run("build", tmp_path / "parts", tmp_path / "r.arrow", "--key", "id")
     assert result.exit_code == 0

@@ -198,7 +198,7 @@ def test_columns_in_any_order_and_number(make: Make, products: pa.Table) -> None
             part = master.read([0, 1, 3], columns)
             assert part.schema.names == columns
             assert part.equals(whole.select(columns))
-        with pytest.raises(SchemaError, match="no column 'nam'.*Did you mean 'name'"):
+        with pytest.raises(SchemaError, match=r"no column 'nam'.*Did you mean 'name'"):
             master.read([0], ["nam"])
         with pytest.raises(SchemaError, match="no column 'nam'"):
             master.look_up(pa.array([1]), ["nam"])

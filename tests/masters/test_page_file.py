@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars
+import polars as pl
 import pyarrow as pa
 import pytest
 
@@ -38,7 +38,7 @@ def test_any_arrow_reader_opens_it(path: Path, products: pa.Table) -> None:
         assert reader.metadata[b"penstock.key"] == b"id"
     with pa.memory_map(str(path)) as mapped:
         assert pa.ipc.open_file(mapped).read_all().equals(in_order)
-    assert polars.read_ipc(path).to_arrow().column("id").equals(in_order["id"])
+    assert pl.read_ipc(path).to_arrow().column("id").equals(in_order["id"])
 
 
 def test_a_record_batch_is_a_page(path: Path) -> None:
@@ -129,6 +129,17 @@ def test_pages_far_apart_are_several(tmp_path: Path) -> None:
         assert master.reads.io_reads == 3 + 4, "a megabyte a call"
 
 
+def test_look_ups_over_many_pages_read_some_at_a_time(
+    path: Path, products: pa.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.masters.page_file._LOOK_UP_BYTES", 10_000)
+    with PageFileMaster(path) as master:
+        asked = products.slice(0, 700)
+        found = master.look_up(asked["id"], NAMES)
+        assert pa.Table.from_batches([found]).equals(asked.sort_by("id").combine_chunks())
+        assert len(master._reader._buffer) <= 10_000 + 8 * BLOCK
+
+
 def test_returned_rows_are_the_callers_own(path: Path) -> None:
     with PageFileMaster(path) as master:
         for columns in (NAMES, ["name"]):
@@ -163,7 +174,21 @@ def test_validity_that_other_pages_bring_is_counted(tmp_path: Path) -> None:
 
 def test_the_index_is_24_bytes_a_page(path: Path) -> None:
     with PageFileMaster(path) as master:
-        assert master.index_nbytes == 24 * master.num_pages + 8
+        assert master.index.nbytes == 24 * master.num_pages + 8
+        assert master.index_nbytes <= master.index.nbytes + 8 * 1025
+
+
+def test_bytes_of_more_pages_than_are_known_one_by_one(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with PageFileMaster(path) as master:
+        exact = [master.buffer_nbytes(n) for n in range(60)]
+    monkeypatch.setattr("penstock.masters.page_file._PAGES_KNOWN", 10)
+    with PageFileMaster(path) as master:
+        bounds = [master.buffer_nbytes(n) for n in range(60)]
+    assert bounds[:11] == exact[:11]
+    assert all(b >= e for b, e in zip(bounds, exact, strict=True))
+    assert bounds[59] < 1.2 * exact[59]
 
 
 def test_the_default_page_of_fifteen_numbers_has_546_rows(tmp_path: Path) -> None:
@@ -175,7 +200,7 @@ def test_the_default_page_of_fifteen_numbers_has_546_rows(tmp_path: Path) -> Non
 
 def test_threads_may_share_a_master(path: Path, products: pa.Table) -> None:
     in_order = products.sort_by("id")
-    failures: list[BaseException] = []
+    failures: list[Exception] = []
     with PageFileMaster(path) as master:
         bounds = np.concatenate(([0], np.cumsum(master.index.rows)))
 
@@ -187,7 +212,7 @@ def test_threads_may_share_a_master(path: Path, products: pa.Table) -> None:
                     rows = master.read([page], ["id", "name"])
                     wanted = in_order.slice(bounds[page], rows.num_rows).select(["id", "name"])
                     assert pa.Table.from_batches([rows]).equals(wanted)
-            except BaseException as error:
+            except (AssertionError, MasterError, pa.ArrowException) as error:
                 failures.append(error)
 
         threads = [threading.Thread(target=work, args=(i,)) for i in range(6)]
@@ -260,9 +285,9 @@ def test_open_master(path: Path, products: pa.Table) -> None:
 def test_what_is_not_a_page_file(tmp_path: Path, products: pa.Table) -> None:
     import pyarrow.parquet
 
-    with pytest.raises(MasterError, match=r"there is no file .*nowhere\.arrow. Build it with"):
+    with pytest.raises(MasterError, match=r"there is no file .*nowhere\.arrow\. Build it with"):
         open_master(tmp_path / "nowhere.arrow")
-    with pytest.raises(MasterError, match="cannot (open|read) .*directory"):
+    with pytest.raises(MasterError, match=r"cannot (open|read) .*directory"):
         open_master(tmp_path)
     (tmp_path / "empty").touch()
     with pytest.raises(MasterError, match="is not a page file but an empty file"):

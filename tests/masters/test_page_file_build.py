@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -317,7 +316,7 @@ build_master(table.to_batches(max_chunksize=10_000), sys.argv[1], "id", memory="
 
 
 @pytest.fixture
-def killed_build(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
+def killed_build(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
     """A folder in which a build was killed in the phase that the test names."""
     target = tmp_path / "r.arrow"
     with subprocess.Popen(
@@ -329,7 +328,7 @@ def killed_build(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Pat
         assert process.stdout.readline() == "hanging\n"
         process.send_signal(signal.SIGKILL)
         process.wait()
-    yield tmp_path
+    return tmp_path
 
 
 @pytest.mark.parametrize("killed_build", ["sort", "merge", "write"], indirect=True)

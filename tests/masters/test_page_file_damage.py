@@ -44,7 +44,9 @@ def test_every_flipped_bit_is_noticed(path: Path) -> None:
             if 0 <= page < len(offsets) - 1:
                 regions["page"] += 1
                 with PageFileMaster(path, direct=False) as master:
-                    with pytest.raises(CorruptMasterError, match=f"page {page} of .*r.arrow does"):
+                    with pytest.raises(
+                        CorruptMasterError, match=rf"page {page} of .*r\.arrow does"
+                    ):
                         master.read(range(master.num_pages), NAMES)
                     others = [p for p in range(master.num_pages) if p != page]
                     assert master.read(others, NAMES).num_rows < 60
@@ -53,19 +55,19 @@ def test_every_flipped_bit_is_noticed(path: Path) -> None:
                 with pytest.raises(CorruptMasterError, match=r"r\.arrow is damaged: .* restore"):
                     PageFileMaster(path, direct=False)
             os.pwrite(file.fileno(), bytes([byte]), at)
-    assert min(regions.values()) > 200
+    assert min(regions.values()) > 100
     assert sum(regions.values()) == len(good)
     verify_master(path)
 
 
 def test_every_cut_is_noticed(path: Path) -> None:
     good = path.read_bytes()
-    for size in range(len(good)):
+    for size in reversed(range(len(good))):
         os.truncate(path, size)
         expected = MasterError if size < 6 else CorruptMasterError
         with pytest.raises(expected, match=r"r\.arrow"):
             PageFileMaster(path, direct=False)
-        path.write_bytes(good)
+    path.write_bytes(good)
     verify_master(path)
 
 
@@ -83,7 +85,9 @@ def test_a_file_cut_while_it_is_open(tmp_path: Path, direct: bool, threads: int)
     build_master(table, path, "k")
     with PageFileMaster(path, direct=direct, threads=threads) as master:
         os.truncate(path, int(master.index.offsets[5]) + 100)
-        with pytest.raises(CorruptMasterError, match=r"page 5 of 13 of .* is cut off: the file ends"):
+        with pytest.raises(
+            CorruptMasterError, match=r"page 5 of 13 of .* is cut off: the file ends"
+        ):
             master.read([2, 5], ["k"])
         assert master.read([0, 2, 4], ["k"]).num_rows == 3 * 8_192
 

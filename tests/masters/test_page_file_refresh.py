@@ -51,7 +51,7 @@ def test_a_build_without_a_name_is_a_new_version(path: Path) -> None:
 def test_a_copy_of_the_same_version_is_no_change(path: Path, tmp_path: Path) -> None:
     with PageFileMaster(path) as master:
         shutil.copy(path, tmp_path / "copy")
-        os.replace(tmp_path / "copy", path)
+        (tmp_path / "copy").replace(path)
         assert master.refresh() is None
         assert master.read([0], ["v"]).num_rows > 0
         assert master.refresh() is None
@@ -60,7 +60,7 @@ def test_a_copy_of_the_same_version_is_no_change(path: Path, tmp_path: Path) -> 
 def test_a_file_that_vanished(path: Path) -> None:
     with PageFileMaster(path) as master:
         moved = path.rename(path.with_name("elsewhere"))
-        with pytest.raises(MasterError, match="cannot be found any more.*first stays in use"):
+        with pytest.raises(MasterError, match=r"cannot be found any more.*first stays in use"):
             master.refresh()
         assert master.read([0], ["v"]).num_rows > 0
         moved.rename(path)
@@ -72,7 +72,7 @@ def test_a_new_version_that_is_damaged(path: Path) -> None:
         good = path.read_bytes()
         path.with_name("bad").write_bytes(good[: len(good) // 2])
         path.with_name("bad").rename(path)
-        with pytest.raises(CorruptMasterError, match="cut short.*Version first stays in use"):
+        with pytest.raises(CorruptMasterError, match=r"cut short.*Version first stays in use"):
             master.refresh()
         assert set(master.read(range(master.num_pages), ["v"]).column("v").to_pylist()) == {1}
         build_master(table(3), path, "k", version="third")
@@ -91,7 +91,7 @@ def test_a_new_version_that_is_damaged(path: Path) -> None:
 def test_a_new_version_of_another_shape(path: Path, other: pa.Table, key: str) -> None:
     with PageFileMaster(path) as master:
         build_master(other, path, key)
-        with pytest.raises(MasterError, match="other columns or another key.*first stays in use"):
+        with pytest.raises(MasterError, match=r"other columns or another key.*first stays in use"):
             master.refresh()
         assert master.read([0], ["k", "v"]).num_rows > 0
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from numba.core.event import install_recorder
 
 from penstock.bench.case import JoinCase
 from penstock.bench.feed import Feed
@@ -19,8 +21,11 @@ from penstock.errors import BudgetError
 from penstock.joins.base import SemiStreamJoin
 from penstock.joins.names import named
 from penstock.masters import Master, build_master, open_master
+from penstock.streams import AbruptDrift
 
-_WARM_UP = JoinCase(rows=6_000, stream=16_000, missing=0.05, page_bytes=16_384, batch_rows=1024)
+_WARM_UP = JoinCase(rows=6_000, stream=32_000, missing=0.05, page_bytes=16_384, batch_rows=1024)
+_CHANGES = AbruptDrift(at=(12_000, 20_000, 28_000))
+"""What is hot changes, so that caches also let go of rows."""
 _WARM_UP_BUDGETS = ("300kB", "600kB")
 """A tight one and one with room: caches that grow are compiled for, too."""
 _WARM_UP_READS = 2_000
@@ -38,7 +43,7 @@ def operator(
 
 def warm_up(name: str) -> None:
     """Run the join once on little data: what is compiled at first use is compiled then."""
-    workload = _WARM_UP.workload()
+    workload = replace(_WARM_UP.workload(), drift=_CHANGES)
     with tempfile.TemporaryDirectory(prefix="penstock-warm-up-") as folder:
         path = Path(folder) / "products.arrow"
         build_master(
@@ -72,12 +77,16 @@ def measure_join(name: str, case: JoinCase, path: str, feed: Feed) -> dict[str, 
     `seconds` is the time of all pushes and the flush, `flush_seconds` that of the flush alone, and
     `rows_per_second` the rows pushed by the time of the pushes. The clock runs only inside the
     join; batches are there before, and output is dropped. Memory grows from before the master is
-    opened and the join is built; it is looked at whenever output comes out.
+    opened and the join is built; it is looked at whenever output comes out. `compiled` says that
+    the warm-up has missed something: time and memory are then those of a compiler, too.
     """
     warm_up(name)
     feed.prepare()
     memory = ResidentGrowth()
-    with open_master(path, direct=case.direct) as master:
+    with (
+        install_recorder("numba:compile") as compiled,
+        open_master(path, direct=case.direct) as master,
+    ):
         join = operator(name, case, master)
         watch = Stopwatch()
         observer = WindowObserver(join, watch)
@@ -101,6 +110,7 @@ def measure_join(name: str, case: JoinCase, path: str, feed: Feed) -> dict[str, 
             budget_bytes=join.plan.budget_bytes,
             direct=master.direct,
             pages=master.num_pages,
+            compiled=bool(compiled.buffer),
         )
     return result
 

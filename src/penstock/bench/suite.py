@@ -72,11 +72,20 @@ class Suite:
             for what, name in self._steps(joins):
                 rows = self.case.stream if what == "join" else min(self.case.stream, MOST_ROWS)
                 watcher.begins(name, rows)
-                result = measure(what, self.case, self.workload, str(path), name, watcher.reaches)
+                result = self._measure(what, name, path, watcher)
                 measured.setdefault((what, name), []).append(result)
                 watcher.reaches(rows)
         beside = _beside(*(measured.get(step, []) for step in _BASELINES))
         return [self._report(name, measured["join", name], beside) for name in joins]
+
+    def _measure(self, what: str, name: str, path: Path, watcher: Watcher) -> Result:
+        """One measurement; once more if something was compiled in it, which is kept on disk now."""
+        task = (what, self.case, self.workload, str(path), name)
+        result = measure(*task, watcher.reaches)
+        if result.pop("compiled", False):
+            result = measure(*task, watcher.reaches)
+            result.pop("compiled")
+        return result
 
     @property
     def steps(self) -> int:

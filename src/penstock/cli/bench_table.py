@@ -122,11 +122,11 @@ def _add_baselines(table: Table, figures: list[Figure], result: Result) -> None:
 
 
 _MEANING = """\
-rows/s: rate of the pushes on one core, without the flush at the end; of in memory: compared with a \
-binary search in all of R, held in memory, in the same run.
-rows per read: waiting rows answered by one page read, cache hits left out; of bound: how near that \
-is to the most any schedule could reach with as many rows waiting.
-waits count stream rows. bytes held: by the join's own count; memory grown: as the system sees it."""
+rows/s: rate of the pushes on one core, without the flush at the end; of in memory: compared with \
+a binary search in all of R, held in memory, in the same run.
+rows per read: waiting rows answered by one page read, cache hits left out; of bound: how near \
+that is to the most any schedule could reach with as many rows waiting.
+waits count stream rows. bytes held: by the join's own count; memory grown: as the system sees."""
 _NO_DIRECT = (
     "Reads went through the kernel's cache: the file system takes no direct reads. Put the page "
     "file elsewhere with --master or TMPDIR."

@@ -16,14 +16,14 @@ from penstock.fronts import TupleCache
 from penstock.joins.binding import Binding
 from penstock.keys import NO_SUCH_ROW, Int64s, Keys
 from penstock.memory import take
-from penstock.rows import Slots
+from penstock.rows import NONE, Slots
 
 
 class Answer(ABC):
     """Output rows that are decided but not yet made."""
 
     rows_left: int
-    """Stream rows of which nothing has been put out."""
+    """Stream rows that are not wholly put out."""
 
     @abstractmethod
     def next(self, most: int) -> pa.RecordBatch | None:
@@ -68,7 +68,8 @@ class CacheHits(Answer):
         cache: TupleCache, cached: list[int],
     ) -> None:
         self._binding, self._batch, self._rows = binding, batch, rows
-        self._heads, self._cache, self._cached, self._at = heads, cache, cached, 0
+        self._heads, self._cache, self._cached = heads, cache, cached
+        self._at = (0, NONE)
         self.rows_left = len(rows)
 
     @property
@@ -78,14 +79,14 @@ class CacheHits(Answer):
     def next(self, most: int) -> pa.RecordBatch | None:
         if not self.rows_left:
             return None
-        pairs, slots, after = self._cache.pairs(self._heads, self._at, most)
-        if len(pairs) == self._batch.num_rows and len(self._rows) == len(pairs):
+        untouched = self.rows_left == self._batch.num_rows
+        pairs, slots, self._at = self._cache.pairs(self._heads, self._at, most)
+        self.rows_left = len(self._rows) - self._at[0]
+        if untouched and not self.rows_left and len(pairs) == self._batch.num_rows:
             stream = self._batch.columns
         else:
             stream = take(self._batch, self._rows[pairs]).columns
         taken = self._cache.take(slots)
-        self.rows_left -= after - self._at
-        self._at = after
         return self._binding.compose(stream, [taken[i] for i in self._cached])
 
 

@@ -36,6 +36,7 @@ from penstock.joins.sizing import Sizing
 from penstock.joins.waits import MaxWait, WaitLimit
 from penstock.keys import VALID, Int64s, Keys
 from penstock.masters.base import Changes, Master
+from penstock.masters.plain_types import plain_batch, plain_type
 from penstock.rows import NONE, Moves, Slots
 from penstock.schedules import InPageOrder, Schedule
 from penstock.stats import Counters, JoinStats
@@ -114,6 +115,7 @@ class SemiStreamJoin:
         self._now = 0
         self._hand: deque[tuple[pa.RecordBatch, Int64s | None]] = deque()
         self._hand_most = sizing.in_hand
+        self._hand_row = 0.0
         self.pages_per_read, self.disk_buffer = sizing.pages_per_read, sizing.disk_buffer
         self._slice: _Slice | None = None
         self._answers: deque[Answer] = deque()
@@ -181,7 +183,13 @@ class SemiStreamJoin:
         return pa.concat_batches(parts)
 
     def restore(self, waiting: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Take over what another operator's `waiting` gave; only before the first push."""
+        """Take over what another operator's `waiting` gave; only before the first push.
+
+        If a read failed while iterating, restore the very same batch again to go on.
+        """
+        if waiting is self._interrupted:
+            self._interrupted = None
+            return self._run(self._work_on_hand, waiting)
         if self._now or len(self.window) or self._hand:
             raise StateError("restore only into a join that has taken no rows; build a new one.")
         arrivals = waiting.column(ARRIVAL_COLUMN).to_numpy()
@@ -276,7 +284,7 @@ class SemiStreamJoin:
     def _next_piece(self, work: Callable[[], bool]) -> pa.RecordBatch | None:
         while True:
             while self._answers:
-                piece = self._answers[0].next(self.sizing.output_rows)
+                piece = self._answers[0].next(self._piece_rows())
                 if piece is None:
                     self._answers.popleft()
                     continue
@@ -427,7 +435,7 @@ class SemiStreamJoin:
         if not waiting:
             self._open = None
             return True
-        slots = self.window.take_off(opened.pages, self.sizing.output_rows)
+        slots = self.window.take_off(opened.pages, self._piece_rows())
         stream = self.window.take(slots)
         self._counters.waited(self._now - self.window.arrivals(slots))
         self._leave(slots)
@@ -460,6 +468,11 @@ class SemiStreamJoin:
             Candidates(rows.codes[first], first, per_key, matches[first] * scale, cached),
         )
 
+    def _piece_rows(self) -> int:
+        """Output rows that fit their share, by the width of the rows in hand and of those waiting."""
+        width = max(self._hand_row, self.window.row_nbytes) + self.sizing.master_row
+        return max(1, min(self.sizing.output_rows, int(self.sizing.output / width)))
+
     # -- keeping house ----------------------------------------------------------------------
 
     def _tidy(self) -> None:
@@ -474,6 +487,7 @@ class SemiStreamJoin:
 
     def _fit_hand(self, batch: pa.RecordBatch) -> None:
         """Make room for a batch that is bigger than any before it, or refuse it."""
+        self._hand_row = batch.nbytes / max(batch.num_rows, 1)
         held = batch.nbytes + sum(b.nbytes for b, _ in self._hand)
         if self._slice is not None:
             held += self._slice.batch.nbytes
@@ -498,6 +512,10 @@ class SemiStreamJoin:
             return batch
         if batch.schema.names == wanted.names and batch.schema.types == wanted.types:
             return pa.RecordBatch.from_arrays(batch.columns, schema=wanted)
+        if batch.schema.names == wanted.names and [
+            plain_type(t) for t in batch.schema.types
+        ] == wanted.types:
+            return plain_batch(batch, wanted)
         raise SchemaError(
             f"the batch has the columns ({_columns(batch.schema)}), but the join was built for "
             f"({_columns(wanted)})."

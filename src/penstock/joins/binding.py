@@ -13,6 +13,7 @@ import pyarrow as pa
 from penstock.errors import SchemaError
 from penstock.keys import NO_SUCH_ROW, NULL_KEY, KeyMeeting, Keys
 from penstock.masters.base import Master
+from penstock.masters.plain_types import plain_type
 
 On = str | tuple[str, str] | Sequence[str | tuple[str, str]]
 OnMiss = Literal["null", "drop", "mark"]
@@ -22,7 +23,11 @@ REASONS = {NULL_KEY: "null key", NO_SUCH_ROW: "no such row"}
 
 @dataclass(frozen=True)
 class Binding:
-    """The columns that a join reads and writes; made once, and every error is raised then."""
+    """The columns that a join reads and writes; made once, and every error is raised then.
+
+    Columns of the stream are held and put out in plain types: dictionaries, views and run ends as
+    the values that they stand for, so that a row's bytes are its own.
+    """
 
     stream_schema: pa.Schema
     stream_key: tuple[str, ...]
@@ -47,6 +52,9 @@ class Binding:
                 f"({', '.join(by_master)}). Name every column of the key once; a stream column of "
                 "another name is given as a pair (stream column, master column)."
             )
+        stream_schema = pa.schema(
+            [f.with_type(plain_type(f.type)) for f in stream_schema], stream_schema.metadata
+        )
         stream_key = tuple(by_master[name] for name in master.key)
         for name in stream_key:
             _require(name, stream_schema, "the stream")

@@ -25,12 +25,13 @@ class CachePlan(JoinPlan):
 
     `cache_share` is the cache's part of the bytes that cache and window share. Left out, it is the
     part that serves a Zipf 1 stream best: 1 / (1 + ln(R_t / h_R)), where R_t are the rows of R and
-    h_R those that the part can hold. This maximises h_S / (1 − p_N), the rows served per read, with
-    p_N = ln h_R / ln R_t the share of the stream that the cache answers; it is never above 0.6, so
-    that a window remains when nearly all of R would fit.
+    h_R those that the part can hold. This maximises h_S / (1 − p_N), the rows served per read,
+    with p_N = ln h_R / ln R_t the share of the stream that the cache answers; it is never above
+    0.6, so that a window remains when nearly all of R would fit.
 
     `promote_at` is the number of waiting rows from which on a row of R enters the cache; left out,
-    it moves so that a full cache exchanges a sixteenth of its keys while all pages are read once.
+    it is as low as it can be without a full cache exchanging more than a sixteenth of its keys
+    while every page is read once.
     """
 
     cache_share: float | None = None
@@ -40,12 +41,18 @@ class CachePlan(JoinPlan):
         super().__post_init__()
         require_share("cache_share", self.cache_share)
         if self.promote_at is not None and self.promote_at < 1:
-            raise OptionError.out_of_range("promote_at", self.promote_at, "rows, 1 or more, or None")
+            raise OptionError.out_of_range(
+                "promote_at", self.promote_at, "rows, 1 or more, or None"
+            )
 
     def _sizing(self, master: Master, binding: Binding, extra_index: int = 0) -> Sizing:
         return Sizing.of(
-            self.title, self.budget_bytes, master, binding,
-            extra_index=extra_index, least_cache=LEAST_CACHE,
+            self.title,
+            self.budget_bytes,
+            master,
+            binding,
+            extra_index=extra_index,
+            least_cache=LEAST_CACHE,
         )
 
     def _cache(self, master: Master, binding: Binding, sizing: Sizing) -> TupleCache:
@@ -66,11 +73,11 @@ class CacheJoin(CachePlan):
     window (h_S rows). Cost of an iteration that answers w_N rows from the cache and w_S from the
     page: c_IO(v_P) + (v_P/v_R) c_H + w_S (c_H + c_O + c_E + c_S + c_A) + w_N (c_H + c_O + c_S).
 
-    Pages: n / (2 h_S) per row that misses, on a stream uniform over n pages. Probes: one of the cache
-    a row; a search of the fences and one of the page for each row that misses.
+    Pages: n / (2 h_S) per row that misses, on a stream uniform over n pages. Probes: one of the
+    cache a row; a search of the fences and one of the page for each row that misses.
 
-    The papers to hand describe the cache but neither the threshold nor its split of the memory: both
-    are as said for `CachePlan`.
+    The papers to hand describe the cache but neither the threshold nor its split of the memory:
+    both are as said for `CachePlan`.
 
     Naeem, Dobbie & Weber, "A lightweight stream-based join with limited resource consumption",
     DaWaK 2012, as described by Naeem, Weber & Lutteroth, ADC 2016.
@@ -92,8 +99,15 @@ class CacheJoin(CachePlan):
         sizing = self._sizing(master, binding)
         cache = self._cache(master, binding, sizing)
         return YieldingCache(
-            self, master, binding, clock, sizing=sizing, schedule=OldestFirst(),
-            window_bytes=sizing.free - cache.limit, cache=cache, admission=self._admission(master),
+            self,
+            master,
+            binding,
+            clock,
+            sizing=sizing,
+            schedule=OldestFirst(),
+            window_bytes=sizing.free - cache.limit,
+            cache=cache,
+            admission=self._admission(master),
         )
 
 
@@ -117,7 +131,7 @@ def zipf_share(free: int, key_nbytes: float, num_rows: int) -> float:
     """The part of `free` bytes that is best spent on cached rows when the stream is Zipf 1.
 
     >>> round(zipf_share(40_000_000, 150, 2_000_000), 2), zipf_share(40_000_000, 150, 100)
-    (0.23, 0.6)
+    (0.22, 0.6)
     """
     share = 0.25
     for _ in range(20):

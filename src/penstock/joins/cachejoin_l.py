@@ -18,14 +18,15 @@ class CacheJoinL(CachePlan):
     """Answer rows of cached keys on arrival, the others as HYBRIDJOIN-L does (CACHEJOIN-L).
 
     CACHEJOIN, with the look-up row of HYBRIDJOIN-L: at `position` from the young end of the queue.
-    Since cached keys no longer wait, the queue is less skewed than the stream, and the best position
-    nearer to the old end than without a cache; 0.3 is the published one.
+    Since cached keys no longer wait, the queue is less skewed than the stream, and the best
+    position nearer to the old end than without a cache; 0.3 is the published one.
 
     Memory: CACHEJOIN's, with 10 bytes a row of window for their order. Cost, pages and probes:
-    CACHEJOIN's, and one search of the order when a row leaves. Rows of pages that are not asked for
-    again wait as in HYBRIDJOIN-L; `max_wait` bounds it.
+    CACHEJOIN's, and one search of the order when a row leaves. Rows of pages that are not asked
+    for again wait as in HYBRIDJOIN-L; `max_wait` bounds it.
 
-    Naeem, Weber, Lutteroth & Dobbie, DaWaK 2014, as described by Naeem, Weber & Lutteroth, ADC 2016.
+    Naeem, Weber, Lutteroth & Dobbie, DaWaK 2014, as described by Naeem, Weber & Lutteroth, ADC
+    2016.
 
     >>> import pyarrow as pa, penstock
     >>> products = penstock.MemoryMaster(pa.table({"id": [1, 2], "price": [5, 7]}), key="id")
@@ -46,7 +47,13 @@ class CacheJoinL(CachePlan):
         sizing = self._sizing(master, binding, LEAST_ORDER)
         cache = self._cache(master, binding, sizing)
         return PositionalOperator(
-            self, master, binding, clock, sizing=sizing, position=self.position,
-            queue_bytes=sizing.free + LEAST_ORDER - cache.limit, cache=cache,
+            self,
+            master,
+            binding,
+            clock,
+            sizing=sizing,
+            position=self.position,
+            queue_bytes=sizing.free + LEAST_ORDER - cache.limit,
+            cache=cache,
             admission=RandomReplacement(master.num_pages, self.promote_at, self.seed),
         )

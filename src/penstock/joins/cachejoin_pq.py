@@ -22,9 +22,9 @@ from penstock.schedules import FrequentPages
 class CacheJoinPQ(CachePlan):
     """Answer rows of cached keys on arrival, the others as HYBRIDJOIN-PQ does (CACHEJOIN-PQ).
 
-    Three stages: frequent rows of R in CACHEJOIN's cache, frequent pages in HYBRIDJOIN-PQ's priority
-    queue, the long tail by the oldest row. The frequency of a page counts the rows that missed the
-    cache, and so does the counter of admitted rows by which pages are due.
+    Three stages: frequent rows of R in CACHEJOIN's cache, frequent pages in HYBRIDJOIN-PQ's
+    priority queue, the long tail by the oldest row. The frequency of a page counts the rows that
+    missed the cache, and so does the counter of admitted rows by which pages are due.
 
     Memory: CACHEJOIN's, with 28 bytes per page in the priority queue. Cost, pages and probes:
     CACHEJOIN's, and one pass over the priority queue per read. The options are those of both.
@@ -52,13 +52,22 @@ class CacheJoinPQ(CachePlan):
 
     def _operator(self, master: Master, binding: Binding, clock: Clock) -> SemiStreamJoin:
         schedule = FrequentPages(
-            queue_capacity(self.budget_bytes, master), self.page_threshold, self.leave_below,
-            adaptive=self.adaptive, decay=self.decay,
+            queue_capacity(self.budget_bytes, master),
+            self.page_threshold,
+            self.leave_below,
+            adaptive=self.adaptive,
+            decay=self.decay,
         )
         sizing = self._sizing(master, binding, schedule.nbytes)
         cache = self._cache(master, binding, sizing)
         return FrequentPagesOperator(
-            self, master, binding, clock, sizing=sizing, schedule=schedule,
-            window_bytes=sizing.free - cache.limit, cache=cache,
+            self,
+            master,
+            binding,
+            clock,
+            sizing=sizing,
+            schedule=schedule,
+            window_bytes=sizing.free - cache.limit,
+            cache=cache,
             admission=RandomReplacement(master.num_pages, self.promote_at, self.seed),
         )

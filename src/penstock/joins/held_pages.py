@@ -59,7 +59,7 @@ class HeldPages:
         return held[pages]
 
     def hold(self, page: int, keys: Candidates, score: float) -> bool:
-        """Hold a page if there is room once pages of a lower score have left; says if it is held."""
+        """Hold a page if there is room once pages of a lower score have left; says if so."""
         if page in self._codes:
             self._scores[page] = score
             return True
@@ -101,7 +101,7 @@ class HeldPages:
 
 
 class HeldPagesOperator(YieldingCache):
-    """The loop with held pages in front: a row whose page is held is answered, match or no match."""
+    """The loop with held pages in front: a row whose page is held never waits."""
 
     held: HeldPages
 

@@ -26,23 +26,24 @@ class HybridJoinL(JoinPlan):
     """Read the page of the row at a fixed position of the queue (HYBRIDJOIN-L).
 
     HYBRIDJOIN, except for the row that is looked up: not the oldest, but the one at `position`, a
-    share of the queue counted from its young end (0 the youngest row, 1 the oldest). A young row is
-    more often one of a frequent page, so frequent pages are read more often and hold fewer rows. The
-    best position depends on the skew: 0.3 at Zipf 1, nearer to the old end for less, by experiment.
+    share of the queue counted from its young end (0 the youngest row, 1 the oldest). A young row
+    is more often one of a frequent page, so frequent pages are read more often and hold fewer
+    rows. The best position depends on the skew: 0.3 at Zipf 1, nearer to the old end for less, by
+    experiment.
 
-    Memory: disk buffer v_P, the rest window (h_S rows) with 10 bytes a row for their order. Cost of
-    an iteration as HYBRIDJOIN's: c_IO(v_P) + (v_P/v_R) c_H + w (c_O + c_E + c_S + c_A).
+    Memory: disk buffer v_P, the rest window (h_S rows) with 10 bytes a row for their order. Cost
+    of an iteration as HYBRIDJOIN's: c_IO(v_P) + (v_P/v_R) c_H + w (c_O + c_E + c_S + c_A).
 
     Pages: one per w rows; w is measured, there is no formula. Probes: one search of the fences on
     arrival, one of the page when it is read, one of the order when the row leaves.
 
     A row older than the position leaves only when another row of its page is looked up, so a row
-    whose page no later row asks for stays until the stream pauses. The papers do not speak of this;
-    `max_wait` bounds it.
+    whose page no later row asks for stays until the stream pauses. The papers do not speak of
+    this; `max_wait` bounds it.
 
     Naeem, Weber, Lutteroth & Dobbie, "Optimizing queue-based semi-stream joins with indexed master
-    data", DaWaK 2014, as described by Naeem, Weber & Lutteroth, "Optimising queue-based semi-stream
-    joins by introducing a queue of frequent pages", ADC 2016.
+    data", DaWaK 2014, as described by Naeem, Weber & Lutteroth, "Optimising queue-based
+    semi-stream joins by introducing a queue of frequent pages", ADC 2016.
 
     >>> import pyarrow as pa, penstock
     >>> products = penstock.MemoryMaster(pa.table({"id": [1, 2], "price": [5, 7]}), key="id")
@@ -60,11 +61,14 @@ class HybridJoinL(JoinPlan):
         require_position(self.position)
 
     def _operator(self, master: Master, binding: Binding, clock: Clock) -> SemiStreamJoin:
-        sizing = Sizing.of(
-            self.title, self.budget_bytes, master, binding, extra_index=LEAST_ORDER
-        )
+        sizing = Sizing.of(self.title, self.budget_bytes, master, binding, extra_index=LEAST_ORDER)
         return PositionalOperator(
-            self, master, binding, clock, sizing=sizing, position=self.position,
+            self,
+            master,
+            binding,
+            clock,
+            sizing=sizing,
+            position=self.position,
             queue_bytes=sizing.free + LEAST_ORDER,
         )
 
@@ -82,16 +86,31 @@ class PositionalOperator(YieldingCache):
     schedule: Positional
 
     def __init__(
-        self, plan: JoinPlan, master: Master, binding: Binding, clock: Clock, *, sizing: Sizing,
-        position: float, queue_bytes: int, cache: TupleCache | None = None,
+        self,
+        plan: JoinPlan,
+        master: Master,
+        binding: Binding,
+        clock: Clock,
+        *,
+        sizing: Sizing,
+        position: float,
+        queue_bytes: int,
+        cache: TupleCache | None = None,
         admission: Admission | None = None,
     ) -> None:
         row = Window(binding.stream_schema, 1, 1).store.slot_nbytes
         rows = max((queue_bytes - Positional.nbytes_for(0)) // (row + 11), 1)
         schedule = Positional(position, rows)
         super().__init__(
-            plan, master, binding, clock, sizing=sizing, schedule=schedule,
-            window_bytes=queue_bytes - schedule.nbytes, cache=cache, admission=admission,
+            plan,
+            master,
+            binding,
+            clock,
+            sizing=sizing,
+            schedule=schedule,
+            window_bytes=queue_bytes - schedule.nbytes,
+            cache=cache,
+            admission=admission,
         )
 
     def _was_admitted(self, slots: Slots) -> None:

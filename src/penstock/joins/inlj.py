@@ -15,6 +15,7 @@ from penstock.joins.binding import Binding
 from penstock.joins.sizing import Sizing
 from penstock.keys import Int64s, Keys
 from penstock.masters.base import Changes, Master
+from penstock.memory import take
 from penstock.schedules import OldestFirst
 
 _SHARE = 8
@@ -25,8 +26,8 @@ _SHARE = 8
 class Inlj(JoinPlan):
     """Look each stream row up by itself: one page read a row (index nested loop join, INLJ).
 
-    A row's page is found by the fences, read, and probed for that row alone. Nothing waits, nothing
-    is kept: two rows of one page read it twice.
+    A row's page is found by the fences, read, and probed for that row alone. Nothing waits,
+    nothing is kept: two rows of one page read it twice.
 
     Memory: one page. Cost of a row: c_IO(v_P) + c_H + c_O + c_S (ours; the paper measures INLJ and
     writes no equation for it).
@@ -60,12 +61,15 @@ class Inlj(JoinPlan):
         pages = min(self.reads_in_flight, max(master.num_pages, 1))
         while pages > 1 and master.buffer_nbytes(pages) > self.budget_bytes // _SHARE:
             pages -= 1
-        sizing = Sizing.of(
-            self.title, self.budget_bytes, master, binding, pages_per_read=pages
-        )
+        sizing = Sizing.of(self.title, self.budget_bytes, master, binding, pages_per_read=pages)
         return _InljOperator(
-            self, master, binding, clock,
-            sizing=sizing, schedule=OldestFirst(), window_bytes=sizing.free,
+            self,
+            master,
+            binding,
+            clock,
+            sizing=sizing,
+            schedule=OldestFirst(),
+            window_bytes=sizing.free,
         )
 
 
@@ -95,12 +99,12 @@ class _InljOperator(SemiStreamJoin):
         """Read for the next rows of a round, and answer them."""
         part = self._slice
         assert part is not None
-        pages = part.pages[part.admitted : part.admitted + self.sizing.pages_per_read]
+        pages = part.pages[part.admitted : part.admitted + self.pages_per_read]
         ends = np.flatnonzero(pages[1:] <= pages[:-1])
         pages = pages[: ends[0] + 1] if len(ends) else pages
         page_rows = PageRows(self.binding, self.master.read(pages, self.binding.read_columns))
         rows = part.misses[part.admitted : part.admitted + len(pages)]
-        stream = part.batch.take(pa.array(rows))
+        stream = take(part.batch, rows)
         answer = PageMatches(self.binding, stream, self.binding.keys(stream), page_rows)
         self._counters.page_reads += len(pages)
         self._counters.rows_read_for += len(rows)

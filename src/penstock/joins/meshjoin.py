@@ -31,11 +31,15 @@ class ReadCost:
     seconds_per_byte: float = 0.17e-6 / 1024
 
     def __post_init__(self) -> None:
-        if self.seconds < 0 or self.seconds_per_byte < 0 or not self.seconds + self.seconds_per_byte:
+        if min(self.seconds, self.seconds_per_byte) < 0 or not self.of(1.0):
             raise OptionError.out_of_range("read_cost", self, "seconds of 0 or more, not both 0")
 
     def of(self, nbytes: float) -> float:
         return self.seconds + self.seconds_per_byte * nbytes
+
+
+DEFAULT_READ_COST = ReadCost()
+"""As measured on one machine with a local disk; calibrate to have yours."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,23 +54,23 @@ class MeshJoin(JoinPlan):
     table. Ours is a window of w·k rows with 4 bytes a row for the queue. Cost of a step:
     c_IO(b·v_P) + w (c_E + c_S + c_A) + b (v_P/v_R) (c_H + σ c_O), σ the matches per row of R.
 
-    `disk_buffer` is b·v_P in bytes; `"tuned"` takes the b with the highest predicted w per cost of a
-    step, by trying all, with `read_cost` for c_IO; `"default"` the fixed 0.93 MB of Naeem, Dobbie &
-    Weber (BIRTE 2010), or a third of the budget where that is less.
+    `disk_buffer` is b·v_P in bytes; `"tuned"` takes the b with the highest predicted w per cost of
+    a step, by trying sizes a sixteenth apart, with `read_cost` for c_IO; `"default"` the fixed
+    0.93 MB of Naeem, Dobbie & Weber, or a third of the budget where that is less.
 
     Pages: N_R / h per row, for a window of h rows, whatever the skew. Probes: one search of the
     page for each waiting row of it.
 
     How we read it: w is as many rows as leave, so rows may be of any width; at the start, the free
-    room divided by the steps to go. A step is taken when w rows have come (or the stream pauses), as
-    in the paper; in `flush`, until all rows are answered. Fences tell each row's page, so only rows of
-    the pages in the buffer are probed, and a row without partner is found out when its page passes;
-    answered, both still hold their place to the end of the round. Only a `max_wait` shorter than a
-    round reads a page out of turn.
+    room divided by the steps to go. A step is taken when w rows have come (or the stream pauses),
+    as in the paper; in `flush`, until all rows are answered. Fences tell each row's page, so only
+    rows of the pages in the buffer are probed, and a row without partner is found out when its
+    page passes; answered, both still hold their place to the end of the round. Only a `max_wait`
+    shorter than a round reads a page out of turn.
 
     Polyzotis, Skiadopoulos, Vassiliadis, Simitsis & Frantzell, "Supporting streaming updates in an
     active data warehouse", ICDE 2007, as described by Naeem, Dobbie & Weber, "Comparing global
-    optimization and default settings of stream-based joins", BIRTE 2010.
+    optimization and default settings of stream-based joins", BIRTE 2009.
 
     >>> import pyarrow as pa, penstock
     >>> products = penstock.MemoryMaster(pa.table({"id": [1, 2], "price": [5, 7]}), key="id")
@@ -78,7 +82,7 @@ class MeshJoin(JoinPlan):
 
     title: ClassVar[str] = "MESHJOIN"
     disk_buffer: DiskBuffer = "tuned"
-    read_cost: ReadCost = ReadCost()
+    read_cost: ReadCost = DEFAULT_READ_COST
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -99,11 +103,12 @@ class MeshJoin(JoinPlan):
                 pages -= 1
             return pages
         pages = _pages_within(parse_bytes(self.disk_buffer), page, master)
-        if pages > 1 and master.buffer_nbytes(pages) > budget // 2:
+        held = master.buffer_nbytes(pages)
+        if pages > 1 and held > budget // 2:
             raise BudgetError(
-                f"{self.title}: a disk buffer of {pages} pages holds "
-                f"{format_bytes(master.buffer_nbytes(pages))} of a budget of {format_bytes(budget)}; "
-                "it may be half. Raise the budget, or lower disk_buffer (or leave it 'tuned')."
+                f"{self.title}: a disk buffer of {pages} pages holds {format_bytes(held)} of a "
+                f"budget of {format_bytes(budget)}; it may be half. Raise the budget, or lower "
+                "disk_buffer (or leave it 'tuned')."
             )
         return pages
 
@@ -148,18 +153,33 @@ class MeshOperator(SemiStreamJoin):
     schedule: Cyclic
 
     def __init__(
-        self, plan: JoinPlan, master: Master, binding: Binding, clock: Clock, *,
-        pages_per_step: int, steps_per_chunk: int,
+        self,
+        plan: JoinPlan,
+        master: Master,
+        binding: Binding,
+        clock: Clock,
+        *,
+        pages_per_step: int,
+        steps_per_chunk: int,
     ) -> None:
         steps = _steps(master, pages_per_step)
         sizing = Sizing.of(
-            plan.title, plan.budget_bytes, master, binding, pages_per_read=pages_per_step,
+            plan.title,
+            plan.budget_bytes,
+            master,
+            binding,
+            pages_per_read=pages_per_step,
             extra_index=_Queue.nbytes_for(64, steps),
         )
         row = Window(binding.stream_schema, 1, 1).store.slot_nbytes
         self._queue = _Queue(sizing.free // (row + _POINTER), steps)
         super().__init__(
-            plan, master, binding, clock, sizing=sizing, schedule=Cyclic(pages_per_step),
+            plan,
+            master,
+            binding,
+            clock,
+            sizing=sizing,
+            schedule=Cyclic(pages_per_step),
             window_bytes=sizing.free - self._queue.rows_nbytes,
         )
         self._steps, self._steps_per_chunk = steps, steps_per_chunk
@@ -186,11 +206,14 @@ class MeshOperator(SemiStreamJoin):
         room = min(self.window.room(part.batch), self._queue.room)
         now = slice(part.admitted, part.admitted + min(self._quota or 0, room))
         if now.start == now.stop:
+            if not len(self.window):
+                raise BudgetError(
+                    f"{self.plan.title}: a row does not fit the window of "
+                    f"{format_bytes(self.window.limit)}. Raise the budget, or push smaller batches."
+                )
             self._take_step()
             return
-        slots = self.window.admit(
-            part.batch, part.misses[now], part.pages[now], part.arrivals[now]
-        )
+        slots = self.window.admit(part.batch, part.misses[now], part.pages[now], part.arrivals[now])
         self._queue.put(slots)
         self._quota = (self._quota or 0) - len(slots)
         part.admitted += len(slots)

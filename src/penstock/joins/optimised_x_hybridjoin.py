@@ -24,26 +24,26 @@ from penstock.schedules import OldestFirst
 
 @dataclass(frozen=True, kw_only=True)
 class OptimisedXHybridJoin(JoinPlan):
-    """Rows of the first part of R are answered on arrival, the others wait (Optimised X-HYBRIDJOIN).
+    """Answer rows of the first part of R on arrival; the others wait (Optimised X-HYBRIDJOIN).
 
-    The first rows of R fill a hash table H_R, once. Stream-probing phase: arriving rows probe it, and
-    those that match are answered and never stored. Disk-probing phase: the others enter the window,
-    and the page of the oldest is read for all that wait for it, as in HYBRIDJOIN (`read_pages`
-    neighbours at a time, k in the paper). R is taken to be sorted by how often it is asked for.
-    `stream_probing=False` switches the first phase off; its memory goes to the window, and what is
-    left is HYBRIDJOIN.
+    The first rows of R fill a hash table H_R, once. Stream-probing phase: arriving rows probe it,
+    and those that match are answered and never stored. Disk-probing phase: the others enter the
+    window, and the page of the oldest is read for all that wait for it, as in HYBRIDJOIN
+    (`read_pages` neighbours at a time, k in the paper). R is taken to be sorted by how often it is
+    asked for. `stream_probing=False` switches the first phase off; its memory goes to the window,
+    and what is left is HYBRIDJOIN.
 
-    Memory: k·v_P disk buffer, H_R (h_R rows) by `cache_share`, the rest window (h_S rows). Left out,
-    the share is the best for a Zipf 1 stream: 1 / (1 + ln(R_t / h_R)), as in CACHEJOIN. Cost of an
-    iteration that answers w_N rows from H_R and w_S from disk: c_IO(k v_P) + d c_H + w_S (c_H + c_O +
-    c_E + c_S + c_A) + w_N (c_H + c_O + c_S), with d = k v_P/v_R; the paper leaves out the w_S c_H of
-    failed probes. w_N = p_N w_S / (1 − p_N), p_N = ln h_R / ln R_t.
+    Memory: k·v_P disk buffer, H_R (h_R rows) by `cache_share`, the rest window (h_S rows). Left
+    out, the share is the best for a Zipf 1 stream: 1 / (1 + ln(R_t / h_R)), as in CACHEJOIN. Cost
+    of an iteration that answers w_N rows from H_R and w_S from disk: c_IO(k v_P) + d c_H + w_S
+    (c_H + c_O + c_E + c_S + c_A) + w_N (c_H + c_O + c_S), with d = k v_P/v_R; the paper leaves out
+    the w_S c_H of failed probes. w_N = p_N w_S / (1 − p_N), p_N = ln h_R / ln R_t.
 
-    Pages: k per w_N + w_S rows. Probes: one of H_R a row; for those that wait, a search of the fences
-    and one of the page.
+    Pages: k per w_N + w_S rows. Probes: one of H_R a row; for those that wait, a search of the
+    fences and one of the page.
 
-    How we read it: H_R is filled before the first row is probed, with whole keys, as far as its bytes
-    reach; that need not be a whole number of pages.
+    How we read it: H_R is filled before the first row is probed, with whole keys, as far as its
+    bytes reach; that need not be a whole number of pages.
 
     Naeem, Dobbie & Weber, "Optimised X-HYBRIDJOIN for near-real-time data warehousing", ADC 2012.
 
@@ -69,7 +69,10 @@ class OptimisedXHybridJoin(JoinPlan):
 
     def _operator(self, master: Master, binding: Binding, clock: Clock) -> SemiStreamJoin:
         sizing = Sizing.of(
-            self.title, self.budget_bytes, master, binding,
+            self.title,
+            self.budget_bytes,
+            master,
+            binding,
             pages_per_read=min(self.read_pages, max(master.num_pages, 1)),
             least_cache=LEAST_CACHE if self.stream_probing else 0,
         )
@@ -77,8 +80,14 @@ class OptimisedXHybridJoin(JoinPlan):
         if self.stream_probing:
             cache = tuple_cache(master, binding, sizing, self.cache_share)
         return _FilledCacheOperator(
-            self, master, binding, clock, sizing=sizing, schedule=OldestFirst(),
-            window_bytes=sizing.free - (0 if cache is None else cache.limit), cache=cache,
+            self,
+            master,
+            binding,
+            clock,
+            sizing=sizing,
+            schedule=OldestFirst(),
+            window_bytes=sizing.free - (0 if cache is None else cache.limit),
+            cache=cache,
         )
 
 
@@ -96,7 +105,7 @@ class _FilledCacheOperator(YieldingCache):
 
     def _fill(self, cache: TupleCache) -> None:
         first = self._next_page
-        last = min(first + self.sizing.pages_per_read, self.master.num_pages)
+        last = min(first + self.pages_per_read, self.master.num_pages)
         pages = np.arange(first, last, dtype=np.int64)
         rows = PageRows(self.binding, self.master.read(pages, self.binding.read_columns))
         self._counters.page_reads += len(pages)
@@ -107,7 +116,7 @@ class _FilledCacheOperator(YieldingCache):
 
     def _read_pages(self, pages: Int64s) -> bool:
         """Read the run of neighbours that the first of these pages is in."""
-        step = self.sizing.pages_per_read
+        step = self.pages_per_read
         first = int(pages[0]) // step * step if len(pages) else 0
         last = min(first + step, self.master.num_pages) if len(pages) else 0
         return super()._read_pages(np.arange(first, last, dtype=np.int64))

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from penstock.errors import OptionError
-from penstock.joins.base import Clock, SemiStreamJoin
-from penstock.joins.base import JoinPlan
+from penstock.joins.base import Clock, JoinPlan, SemiStreamJoin
 from penstock.joins.binding import Binding
 from penstock.joins.cachejoin import require_share
 from penstock.joins.held_pages import HeldPages, HeldPagesOperator, whole_keys
@@ -20,35 +19,37 @@ from penstock.masters.base import Master
 from penstock.schedules import Threshold
 
 _WINDOWS = 8
-_SPREAD = 4
+_TIMES_AVERAGE = 8
 
 
 @dataclass(frozen=True, kw_only=True)
 class PartitionedJoin(JoinPlan):
     """Read a page when `threshold` rows wait for it, or all is full (Partitioned Join).
 
-    The window has a slot per page. Arriving rows are first tried against the pages in memory (those
-    read last); the others wait in their page's slot. A page is read when its slot has `threshold`
-    rows, and when the window is full, the page with most rows. Left out, the threshold is four times
-    the average slot of a full window: with less, pages are read before the window is used.
+    The window has a slot per page. Arriving rows are first tried against the pages in memory
+    (those read last); the others wait in their page's slot. A page is read when its slot has
+    `threshold` rows, and when the window is full, the page with most rows. Left out, the threshold
+    is eight times the average slot of a full window: with less, pages are read before the window
+    is used.
 
-    Memory: one page, the pages in memory by `held_share`, the rest window with a slot per page. Cost
-    of a read that answers w rows: c_IO(v_P) + (v_P/v_R) c_H + w (c_O + c_E + c_S + c_A); the paper
-    gives none.
+    Memory: one page, the pages in memory by `held_share`, the rest window with a slot per page.
+    Cost of a read that answers w rows: c_IO(v_P) + (v_P/v_R) c_H + w (c_O + c_E + c_S + c_A); the
+    paper gives none.
 
     Pages: 1 / threshold per row of a frequent page. Probes: one of the pages in memory a row, one
     search of the fences and one of the page for a row that waits.
 
-    As published, a row of a page that is rarely asked for can wait for ever. Here `max_wait` bounds
-    it, eight windows of rows if nothing is said; `as_published=True` takes that default away.
+    As published, a row of a page that is rarely asked for can wait for ever. Here `max_wait`
+    bounds it, eight windows of rows if nothing is said; `as_published=True` takes that default
+    away.
 
-    How we read it: Naeem, Dobbie & Weber (2011) say that the join switches between an index look-up
-    and a MESHJOIN-like scan, by a threshold on the rows in its input buffer. A read for one slot is
-    the look-up; we have no scan, as it would read pages that nobody waits for.
+    How we read it: Naeem, Dobbie & Weber (2011) say that the join switches between an index
+    look-up and a MESHJOIN-like scan, by a threshold on the rows in its input buffer. A read for
+    one slot is the look-up; we have no scan, as it would read pages that nobody waits for.
 
     Chakraborty & Singh, "A partition-based approach to support streaming updates over persistent
-    data in an active datawarehouse", IPDPS 2009, as described by Naeem, Dobbie & Weber, IJDWM 7(4),
-    2011, and by Naeem, Weber & Lutteroth, ADC 2016.
+    data in an active datawarehouse", IPDPS 2009, as described by Naeem, Dobbie & Weber, IJDWM
+    7(4), 2011, and by Naeem, Weber & Lutteroth, ADC 2016.
 
     >>> import pyarrow as pa, penstock
     >>> products = penstock.MemoryMaster(pa.table({"id": [1, 2], "price": [5, 7]}), key="id")
@@ -81,15 +82,19 @@ class _PartitionedOperator(HeldPagesOperator):
     def __init__(
         self, plan: PartitionedJoin, master: Master, binding: Binding, clock: Clock = time.monotonic
     ) -> None:
-        sizing = Sizing.of(
-            plan.title, plan.budget_bytes, master, binding, least_cache=LEAST_CACHE
-        )
+        sizing = Sizing.of(plan.title, plan.budget_bytes, master, binding, least_cache=LEAST_CACHE)
         share = min(int(plan.held_share * sizing.free), sizing.free - sizing.least_window)
         share = max(share, LEAST_CACHE)
         self.held = HeldPages.within(binding.cached_schema(master), share, LEAST_CACHE)
         super().__init__(
-            plan, master, binding, clock, sizing=sizing, schedule=Threshold(),
-            window_bytes=sizing.free - share, cache=self.held.cache,
+            plan,
+            master,
+            binding,
+            clock,
+            sizing=sizing,
+            schedule=Threshold(),
+            window_bytes=sizing.free - share,
+            cache=self.held.cache,
         )
         self._threshold = plan.threshold
         self._page_reads = 0
@@ -104,7 +109,7 @@ class _PartitionedOperator(HeldPagesOperator):
         """Rows that make a page due."""
         if self._threshold is not None:
             return self._threshold
-        return max(_SPREAD * self._most_rows() // self.window.num_pages, 2)
+        return max(_TIMES_AVERAGE * self._most_rows() // self.window.num_pages, 2)
 
     def _work_on_hand(self) -> bool:
         if self._open is None and self._slice is None:

@@ -18,15 +18,15 @@ class RMeshJoin(MeshJoin):
 
     MESHJOIN ties the partitions of its queue to the steps of a round, k = N_R / b, so that a small
     disk buffer means many small chunks, and large chunks a large buffer. The papers to hand name
-    R-MESHJOIN as the join that drops this constraint and keeps the real one, that a row meets all of
-    R before it leaves, but do not describe it. Our reading: a chunk of rows enters every l = k /
-    `partitions` steps (rounded down, at least one), whatever b; each row still leaves k steps after
-    it came. The disk buffer is thus sized by the cost of reading alone, and the work per chunk is
-    paid `partitions` times a round.
+    R-MESHJOIN as the join that drops this constraint and keeps the real one, that a row meets all
+    of R before it leaves, but do not describe it. Our reading: a chunk of rows enters every l = k
+    / `partitions` steps (rounded down, at least one), whatever b; each row still leaves k steps
+    after it came. The disk buffer is thus sized by the cost of reading alone, and the work per
+    chunk is paid `partitions` times a round.
 
     Memory, cost and pages: MESHJOIN's, with l·c_IO(b·v_P) in place of one read per chunk. As the
-    window is full either way, the pages per row are the same, N_R / h, and the gain is small, as it is
-    in the papers' measurements.
+    window is full either way, the pages per row are the same, N_R / h, and the gain is small, as
+    it is in the papers' measurements.
 
     Naeem, Dobbie, Weber & Alam, "R-MESHJOIN for near-real-time data warehousing", DOLAP 2010, as
     named by Naeem, Weber & Lutteroth, ADC 2016.
@@ -51,6 +51,10 @@ class RMeshJoin(MeshJoin):
         pages = self._pages_per_step(master, binding)
         steps = -(-master.num_pages // pages)
         return MeshOperator(
-            self, master, binding, clock, pages_per_step=pages,
+            self,
+            master,
+            binding,
+            clock,
+            pages_per_step=pages,
             steps_per_chunk=max(steps // self.partitions, 1),
         )

@@ -25,6 +25,8 @@ _ROUND = 0.01
 """Share of the window that one round of reads sets free at least."""
 _ROUND_ROWS = 2000
 """Rows that one round of reads should answer, so that its fixed work does not count."""
+_FIRST_CACHE = 0.005
+"""Share of the free bytes that the cache begins with, for the very hottest keys."""
 _STEP = 0.02
 """Share of the free bytes by which the line between window and cache moves."""
 
@@ -71,13 +73,15 @@ class _RootJoinOperator(SemiStreamJoin):
     def __init__(
         self, plan: RootJoin, master: Master, binding: Binding, clock: Clock, sizing: Sizing
     ) -> None:
-        cache = TupleCache(binding.cached_schema(master), _EMPTY_CACHE, sizing.free)
+        first = _EMPTY_CACHE + int(sizing.free * _FIRST_CACHE)
+        cache = TupleCache(binding.cached_schema(master), first, sizing.free)
         super().__init__(
             plan, master, binding, clock, sizing=sizing, schedule=LongestTotalWait(),
             window_bytes=sizing.free - cache.limit, cache=cache, admission=CheaperToHold(1.0),
         )
         self._step = max(int(sizing.free * _STEP), 1)
         self._step_is_due = False
+        self._wanted = 0
         self._epoch_start = (0, 0)
         self._rounds_since = (0, 0)
         self._epoch_end = 0
@@ -147,13 +151,18 @@ class _RootJoinOperator(SemiStreamJoin):
         return super()._read_scheduled(wanted)
 
     def _size_rounds(self, rows_per_read: float) -> None:
-        """Let a round have as many pages as its fixed work asks for; their bytes are the window's."""
+        """Let a round have as many pages as its fixed work asks for; their bytes are the window's.
+
+        A hundredth of the budget at first: on an even stream the window is all that counts. More
+        where keys are worth caching, for there a page has fewer rows waiting and reads are few.
+        """
         pages = int(_ROUND_ROWS / max(rows_per_read, 1.0)) + 1
         pages = max(1, min(pages, self.master.num_pages, 64))
         if 0.7 * self.pages_per_read <= pages <= 1.3 * self.pages_per_read:
             return
-        most = self.sizing.budget // 12
-        while pages > 1 and self.master.buffer_nbytes(pages) > most:
+        budget = self.sizing.budget
+        most = min(budget // 100 + self.cache.limit // 4, budget // 12)
+        while pages > 1 and self.master.buffer_nbytes(pages) - self.sizing.disk_buffer > most:
             pages -= 1
         more = self.master.buffer_nbytes(pages) - self.disk_buffer
         if self.window.limit - more < self.sizing.least_window:
@@ -183,8 +192,10 @@ class _RootJoinOperator(SemiStreamJoin):
             return
         self.admission.window_row = self.window.row_nbytes
         super()._learn(rows, answer, scale)
-        if self.admission.wanted or self._step_is_due:
-            self._give_cache_more()
+        self._wanted += self.admission.wanted
+        while (self._wanted >= self._step // 2 or self._step_is_due) and self._give_cache_more():
+            super()._learn(rows, answer, scale)
+            self._wanted = self.admission.wanted
         if self._now >= self._epoch_end:
             self._end_epoch()
         answered, reads = self._counters.rows_read_for, self._counters.page_reads
@@ -193,20 +204,23 @@ class _RootJoinOperator(SemiStreamJoin):
             self._size_rounds((answered - self._rounds_since[0]) / fresh)
             self._rounds_since = (answered, reads)
 
-    def _give_cache_more(self) -> None:
+    def _give_cache_more(self) -> bool:
         """Move the line by a step: the window is told first, the cache gets what was given back."""
         window = self.window
         if not self._step_is_due:
             if window.limit - self._step < self.sizing.least_window:
-                return
+                return False
             window.limit -= self._step
             self._step_is_due = True
-        if len(window) * window.row_nbytes <= window.limit:
-            window.compact()
-            self.cache.limit += self._step
-            self._step_is_due = False
+        if len(window) * window.row_nbytes > window.limit:
+            return False
+        window.compact()
+        self.cache.limit += self._step
+        self._step_is_due = False
+        return True
 
     def _end_epoch(self) -> None:
+        self._wanted = 0
         if self._epoch_end and self.admission.cool(self.cache):
             idle = self.cache.limit - self.cache.rows * self.cache.key_nbytes
             if idle > 4 * self._step:

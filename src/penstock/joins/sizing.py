@@ -28,6 +28,8 @@ class Sizing:
     in_hand: int
     output: int
     output_rows: int
+    master_row: int
+    """Bytes that a row of R adds to an output row."""
     scratch: int
     slice_rows: int
     least_window: int
@@ -79,7 +81,8 @@ class Sizing:
             scratch, disk_buffer = least["scratch"], least["one page"]
             free = budget - index - disk_buffer - in_hand - output - scratch
         return cls(
-            budget, index, disk_buffer, pages_per_read, in_hand, output, output_rows, scratch,
+            budget, index, disk_buffer, pages_per_read, in_hand, output, output_rows,
+            master_row + 16, scratch,
             slice_rows, least_window, free,
         )
 

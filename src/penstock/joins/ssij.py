@@ -23,27 +23,28 @@ from penstock.schedules import InPageOrder
 class Ssij(JoinPlan):
     """Fill the window, then empty it page by page in key order (semi-streaming index join, SSIJ).
 
-    Pending phase: rows gather in the input buffer (the batch in hand). Online phase: they are tried
-    against cached blocks of R, and those that find none go to the stream buffer (the window). Join
-    phase, when the window is full: every page that its rows need is read, in key order, until it is
-    empty. It is not refilled meanwhile, so that the later pages of a phase answer no more rows than
-    the first, which the papers name as its weakness.
+    Pending phase: rows gather in the input buffer (the batch in hand). Online phase: they are
+    tried against cached blocks of R, and those that find none go to the stream buffer (the
+    window). Join phase, when the window is full: every page that its rows need is read, in key
+    order, until it is empty. It is not refilled meanwhile, so that the later pages of a phase
+    answer no more rows than the first, which the papers name as its weakness.
 
     Memory: disk buffer, cached blocks by `cache_share`, the rest window: h_S rows. Cost of a phase
-    over m pages: c_IO(m pages) + m (v_P/v_R) c_H + h_S (c_H + c_O + c_E + c_S + c_A), and
-    c_H + c_O + c_S for each row that a cached block answers.
+    over m pages: c_IO(m pages) + m (v_P/v_R) c_H + h_S (c_H + c_O + c_E + c_S + c_A), and c_H +
+    c_O + c_S for each row that a cached block answers.
 
     Pages: at most n / h_S per row that waits, for n pages; twice HYBRIDJOIN's on a uniform stream.
-    Probes: one of the cached blocks a row; a search of the fences and one of the page for each that
-    waits.
+    Probes: one of the cached blocks a row; a search of the fences and one of the page for each
+    that waits.
 
     How we read it: the papers to hand do not say which blocks are cached. Ours are those of most
-    use: a page that is read in a join phase replaces the one that answered the fewest rows since the
-    last phase, if more rows waited for it. A row whose block is cached but has no such key is
+    use: a page that is read in a join phase replaces the one that answered the fewest rows since
+    the last phase, if more rows waited for it. A row whose block is cached but has no such key is
     answered too. Neighbouring pages are read together.
 
-    Bornea, Deligiannakis, Kotidis & Vassalos, "Semi-streamed index join for near-real time execution
-    of ETL transformations", ICDE 2011, as described by Naeem, Weber & Lutteroth, ADC 2016.
+    Bornea, Deligiannakis, Kotidis & Vassalos, "Semi-streamed index join for near-real time
+    execution of ETL transformations", ICDE 2011, as described by Naeem, Weber & Lutteroth, ADC
+    2016.
 
     >>> import pyarrow as pa, penstock
     >>> products = penstock.MemoryMaster(pa.table({"id": [1, 2], "price": [5, 7]}), key="id")
@@ -54,7 +55,7 @@ class Ssij(JoinPlan):
     """
 
     title: ClassVar[str] = "SSIJ"
-    cache_share: float = 0.2
+    cache_share: float = 0.1
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -67,15 +68,25 @@ class Ssij(JoinPlan):
 class _SsijOperator(HeldPagesOperator):
     def __init__(self, plan: Ssij, master: Master, binding: Binding, clock: Clock) -> None:
         sizing = Sizing.of(
-            plan.title, plan.budget_bytes, master, binding,
-            pages_per_read=None, least_cache=LEAST_CACHE,
+            plan.title,
+            plan.budget_bytes,
+            master,
+            binding,
+            pages_per_read=None,
+            least_cache=LEAST_CACHE,
         )
         share = min(int(plan.cache_share * sizing.free), sizing.free - sizing.least_window)
         share = max(share, LEAST_CACHE)
         self.held = HeldPages.within(binding.cached_schema(master), share, LEAST_CACHE)
         super().__init__(
-            plan, master, binding, clock, sizing=sizing, schedule=InPageOrder(),
-            window_bytes=sizing.free - share, cache=self.held.cache,
+            plan,
+            master,
+            binding,
+            clock,
+            sizing=sizing,
+            schedule=InPageOrder(),
+            window_bytes=sizing.free - share,
+            cache=self.held.cache,
         )
         self.joining = False
         """Whether a join phase is under way."""

@@ -9,7 +9,7 @@ from typing import ClassVar
 from penstock.errors import OptionError
 from penstock.joins.base import Clock, JoinPlan, SemiStreamJoin
 from penstock.joins.binding import Binding
-from penstock.joins.meshjoin import ReadCost
+from penstock.joins.meshjoin import DEFAULT_READ_COST, ReadCost
 from penstock.joins.x_hybridjoin import PinnedPagesOperator, pinned_nbytes
 from penstock.masters.base import Master
 from penstock.window import Window
@@ -23,23 +23,24 @@ _ROW_SECONDS = 300e-9
 class TunedXHybridJoin(JoinPlan):
     """X-HYBRIDJOIN with k pages that are read and l that stay, sized apart (Tuned X-HYBRIDJOIN).
 
-    `read_pages` (k) neighbours are read at a time; the first `pinned_pages` (l) of R stay in memory.
-    All else is X-HYBRIDJOIN's. An option that is left out is tuned: the pair with the highest
-    predicted service rate, for a Zipf 1 stream and R sorted by frequency, with `read_cost` for c_IO.
+    `read_pages` (k) neighbours are read at a time; the first `pinned_pages` (l) of R stay in
+    memory. All else is X-HYBRIDJOIN's. An option that is left out is tuned: the pair with the
+    highest predicted service rate, for a Zipf 1 stream and R sorted by frequency, with `read_cost`
+    for c_IO.
 
-    Memory: (k + l) v_P for the disk buffer, the rest window: h_S rows. Cost of an iteration: c_IO(k
-    v_P) + (d_N + d_S) c_H + w (c_O + c_E + c_S + c_A), with d_N = l v_P/v_R rows pinned and d_S = k
-    v_P/v_R read. The rows of an iteration are w = h_S p_old / (1 + p_old − p_new), with p_old = 1/n
-    for the n = (R_t − d_N) / d_S partitions not pinned, p_new = p_N + (1 − p_N)/n, and p_N the
-    harmonic sum up to d_N over that up to R_t.
+    Memory: (k + l) v_P for the disk buffer, the rest window: h_S rows. Cost of an iteration:
+    c_IO(k v_P) + (d_N + d_S) c_H + w (c_O + c_E + c_S + c_A), with d_N = l v_P/v_R rows pinned and
+    d_S = k v_P/v_R read. The rows of an iteration are w = h_S p_old / (1 + p_old − p_new), with
+    p_old = 1/n for the n = (R_t − d_N) / d_S partitions not pinned, p_new = p_N + (1 − p_N)/n, and
+    p_N the harmonic sum up to d_N over that up to R_t.
 
-    The paper has p (1 − p) for p_old and p_new in w: a variance where a mean is meant. The tuning uses
-    the mean.
+    The paper has p (1 − p) for p_old and p_new in w: a variance where a mean is meant. The tuning
+    uses the mean.
 
     Pages: k per w rows. Probes: as X-HYBRIDJOIN. If R is not sorted by frequency, pinned pages are
     pages like others and `pinned_pages=0` is better, which is HYBRIDJOIN.
 
-    Naeem, "Tuned X-HYBRIDJOIN for near-real-time data warehousing", 2013.
+    M. A. Naeem, "Tuned X-HYBRIDJOIN for near-real-time data warehousing".
 
     >>> import pyarrow as pa, penstock
     >>> products = penstock.MemoryMaster(pa.table({"id": [1, 2], "price": [5, 7]}), key="id")
@@ -53,7 +54,7 @@ class TunedXHybridJoin(JoinPlan):
     title: ClassVar[str] = "Tuned X-HYBRIDJOIN"
     read_pages: int | None = None
     pinned_pages: int | None = None
-    read_cost: ReadCost = ReadCost()
+    read_cost: ReadCost = DEFAULT_READ_COST
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -72,32 +73,31 @@ class TunedXHybridJoin(JoinPlan):
         """The pair (k, l) with the highest predicted rate, among the options left open."""
         row = Window(binding.stream_schema, 1, 1).store.slot_nbytes
         best, best_rate = (self.read_pages or 1, self.pinned_pages or 0), 0.0
+        fixed = None if self.pinned_pages is None else [self.pinned_pages]
         for k in [self.read_pages] if self.read_pages else _grid(1, master.num_pages):
             held = master.buffer_nbytes(min(k, max(master.num_pages, 1)))
             if held > self.budget_bytes // 2:
                 break
-            for l in [self.pinned_pages] if self.pinned_pages is not None else _grid(
-                0, master.num_pages
-            ):
-                free = 0.8 * self.budget_bytes - held - pinned_nbytes(master, l)
+            for pinned in fixed if fixed is not None else _grid(0, master.num_pages):
+                free = 0.8 * self.budget_bytes - held - pinned_nbytes(master, pinned)
                 if free < self.budget_bytes // 8:
                     break
-                rate = self._rate(master, k, l, free / row)
+                rate = self._rate(master, k, pinned, free / row)
                 if rate > best_rate:
-                    best, best_rate = (k, l), rate
+                    best, best_rate = (k, pinned), rate
         return best
 
-    def _rate(self, master: Master, k: int, l: int, window_rows: float) -> float:
+    def _rate(self, master: Master, k: int, pinned: int, window_rows: float) -> float:
         """Rows per second as the model predicts them."""
         pages = max(master.num_pages, 1)
         per_page = master.num_rows / pages
-        p_pinned = _harmonic(l * per_page) / max(_harmonic(master.num_rows), 1e-9)
-        partitions = max((pages - l) / k, 1.0)
+        p_pinned = _harmonic(pinned * per_page) / max(_harmonic(master.num_rows), 1e-9)
+        partitions = max((pages - pinned) / k, 1.0)
         p_old = 1 / partitions
         p_new = min(p_pinned + (1 - p_pinned) / partitions, 1.0)
         rows = window_rows * p_old / (1 + p_old - p_new)
         seconds = self.read_cost.of(k * master.data_nbytes / pages)
-        seconds += (k + l) * per_page * _PROBE_SECONDS + rows * _ROW_SECONDS
+        seconds += (k + pinned) * per_page * _PROBE_SECONDS + rows * _ROW_SECONDS
         return rows / seconds
 
 

@@ -15,6 +15,7 @@ from penstock.joins.binding import Binding
 from penstock.joins.sizing import Sizing
 from penstock.keys import Int64s
 from penstock.masters.base import Changes, Master
+from penstock.memory import POOL, take
 from penstock.schedules import OldestFirst
 
 
@@ -22,14 +23,15 @@ from penstock.schedules import OldestFirst
 class XHybridJoin(JoinPlan):
     """Half of the disk buffer holds the first pages of R for good (X-HYBRIDJOIN).
 
-    The disk buffer has two halves of `pages` pages each. One is filled with the first pages of R and
-    stays so; the other takes the page of the oldest row, as in HYBRIDJOIN (with more than one page, a
-    run of neighbours). All rows enter the window; each iteration answers those of the pages in both
-    halves. R is taken to be sorted by how often it is asked for; if it is not, the pinned pages are
-    pages like others.
+    The disk buffer has two halves of `pages` pages each. One is filled with the first pages of R
+    and stays so; the other takes the page of the oldest row, as in HYBRIDJOIN (with more than one
+    page, a run of neighbours). All rows enter the window; each iteration answers those of the
+    pages in both halves. R is taken to be sorted by how often it is asked for; if it is not, the
+    pinned pages are pages like others.
 
     Memory: 2·v_P for the disk buffer (its pinned half with 8 bytes a row for the keys), the rest
-    window (h_S rows). Cost of an iteration: c_IO(v_P) + 2 (v_P/v_R) c_H + w (c_O + c_E + c_S + c_A).
+    window (h_S rows). Cost of an iteration: c_IO(v_P) + 2 (v_P/v_R) c_H + w (c_O + c_E + c_S +
+    c_A).
 
     Pages: one per w rows, where w counts the rows of pinned pages too. Probes: one search of the
     fences on arrival and one of the page a row.
@@ -66,19 +68,34 @@ class PinnedPagesOperator(SemiStreamJoin):
     """The loop with a disk buffer of `read_pages` that change and `pinned_pages` that stay."""
 
     def __init__(
-        self, plan: JoinPlan, master: Master, binding: Binding, clock: Clock, *,
-        read_pages: int, pinned_pages: int,
+        self,
+        plan: JoinPlan,
+        master: Master,
+        binding: Binding,
+        clock: Clock,
+        *,
+        read_pages: int,
+        pinned_pages: int,
     ) -> None:
         read_pages = min(read_pages, max(master.num_pages, 1))
         self._pinned_most = pinned_pages
         reserved = pinned_nbytes(master, min(pinned_pages, master.num_pages))
         sizing = Sizing.of(
-            plan.title, plan.budget_bytes, master, binding,
-            pages_per_read=read_pages, extra_index=reserved,
+            plan.title,
+            plan.budget_bytes,
+            master,
+            binding,
+            pages_per_read=read_pages,
+            extra_index=reserved,
         )
         super().__init__(
-            plan, master, binding, clock,
-            sizing=sizing, schedule=OldestFirst(), window_bytes=sizing.free,
+            plan,
+            master,
+            binding,
+            clock,
+            sizing=sizing,
+            schedule=OldestFirst(),
+            window_bytes=sizing.free,
         )
         self._pinned: PageRows | None = None
         self._pinned_is_due = False
@@ -109,7 +126,7 @@ class PinnedPagesOperator(SemiStreamJoin):
         return True
 
     def _run_of(self, page: int) -> Int64s:
-        step, pinned = self.sizing.pages_per_read, self.pinned_pages
+        step, pinned = self.pages_per_read, self.pinned_pages
         first = pinned + (page - pinned) // step * step
         return np.arange(first, min(first + step, self.master.num_pages), dtype=np.int64)
 
@@ -129,11 +146,13 @@ class PinnedPagesOperator(SemiStreamJoin):
     def _read_pinned(self) -> PageRows:
         """The first pages of R, copied: the master may use its buffer again."""
         parts: list[pa.RecordBatch] = []
-        for first in range(0, self.pinned_pages, self.sizing.pages_per_read):
-            last = min(first + self.sizing.pages_per_read, self.pinned_pages)
+        for first in range(0, self.pinned_pages, self.pages_per_read):
+            last = min(first + self.pages_per_read, self.pinned_pages)
             rows = self.master.read(np.arange(first, last), self.binding.read_columns)
-            parts.append(rows.take(pa.array(np.arange(rows.num_rows))))
-        return PageRows(self.binding, pa.concat_batches(parts) if len(parts) > 1 else parts[0])
+            parts.append(take(rows, np.arange(rows.num_rows)))
+        return PageRows(
+            self.binding, pa.concat_batches(parts, memory_pool=POOL) if len(parts) > 1 else parts[0]
+        )
 
     def refresh(self, changes: Changes | None) -> None:
         super().refresh(changes)

@@ -31,8 +31,8 @@ Bytes = npt.NDArray[np.uint8]
 Check = Callable[[Bytes, slice], None]
 
 
-def covering_nbytes(nbytes: int) -> int:
-    """The most bytes of whole blocks that a range of so many bytes can need."""
+def covering_nbytes(nbytes: Int64s) -> Int64s:
+    """The most bytes of whole blocks that ranges of so many bytes can need."""
     return -(-nbytes // BLOCK) * BLOCK + BLOCK
 
 

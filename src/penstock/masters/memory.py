@@ -82,6 +82,7 @@ class MemoryMaster:
         pages = zip(self._bounds[:-1].tolist(), self._bounds[1:].tolist(), strict=True)
         self._page_nbytes = np.array([self._rows.slice(a, b - a).nbytes for a, b in pages])
         self.max_page_nbytes = int(self._page_nbytes.max())
+        self._held = np.append([0], np.cumsum(np.sort(self._page_nbytes)[::-1]))
 
     def __repr__(self) -> str:
         return f"MemoryMaster(key={self.key}, rows={self.num_rows}, pages={self.num_pages})"
@@ -110,7 +111,7 @@ class MemoryMaster:
 
     def buffer_nbytes(self, pages: int) -> int:
         """Bytes of that many pages, the largest, as `read` returns them."""
-        return int(np.sort(self._page_nbytes)[::-1][:pages].sum())
+        return int(self._held[min(pages, self.num_pages)])
 
     def read(self, pages: Sequence[int] | PageNumbers, columns: Sequence[str]) -> pa.RecordBatch:
         """These columns of all rows of these pages, which ascend; in page and key order."""

@@ -31,7 +31,9 @@ from penstock.masters.page_index import FORMAT_VERSION, PageIndex, read_index
 from penstock.masters.requests import column_numbers, keys_for, no_rows, page_numbers
 from penstock.memory import POOL
 
-_LOOK_UP_BYTES = 4 * 1024 * 1024
+_PAGES_KNOWN = 1024
+_BUFFER_PADDING = 3 * 64
+_LOOK_UP_BYTES = 1024 * 1024
 _DECODED_COLUMN_BYTES = 512
 """What Arrow takes to describe one column of one page while pages are put together."""
 
@@ -108,7 +110,8 @@ class PageFileMaster:
         self.num_rows = facts.rows
         self.num_pages = version.index.num_pages
         self.version = facts.version
-        self.index_nbytes = version.index.nbytes
+        self._held = _held_by_reads(version.index, len(version.schema))
+        self.index_nbytes = version.index.nbytes + self._held.nbytes
         self.max_page_nbytes = facts.max_page_nbytes
         self.max_page_rows = facts.max_page_rows
         self.data_nbytes = facts.data_nbytes
@@ -151,14 +154,12 @@ class PageFileMaster:
 
     def buffer_nbytes(self, pages: int) -> int:
         """Bytes held while that many pages, the largest, are read: as they lie, and as returned."""
-        index = self._in_use().index
-        lengths = np.sort(np.diff(index.offsets))[::-1][:pages]
-        rows = int(np.sort(index.rows)[::-1][:pages].sum())
-        columns = len(self.schema)
-        as_read = sum(covering_nbytes(int(n)) for n in lengths) + GAP_BYTES
-        # Pages without nulls have no validity bits, but get them beside a page that has.
-        returned = int(lengths.sum()) + columns * (rows // 8 + 64)
-        return as_read + returned + columns * len(lengths) * _DECODED_COLUMN_BYTES
+        self._in_use()
+        count, known = min(pages, self.num_pages), len(self._held) - 1
+        if count <= known:
+            return int(self._held[count])
+        # No further page is larger than the last of those that are known.
+        return int(self._held[-1] + (count - known) * (self._held[-1] - self._held[-2]))
 
     def read(self, pages: Sequence[int] | PageNumbers, columns: Sequence[str]) -> pa.RecordBatch:
         """These columns of all rows of these pages, which ascend; in page and key order."""
@@ -286,6 +287,17 @@ class PageFileMaster:
 
 def _reopen(path: str, direct: bool, threads: int) -> PageFileMaster:
     return PageFileMaster(path, direct=direct, threads=threads)
+
+
+def _held_by_reads(index: PageIndex, columns: int) -> Int64s:
+    """Bytes held while no page, the largest, the two largest … are read; up to some number."""
+    lengths = np.sort(np.diff(index.offsets))[::-1][:_PAGES_KNOWN]
+    rows = np.sort(index.rows)[::-1][:_PAGES_KNOWN].astype(np.int64)
+    as_read = covering_nbytes(lengths)
+    # Pages without nulls have no validity bits, but get them beside a page that has.
+    returned = lengths + columns * (rows // 8 + 1 + _DECODED_COLUMN_BYTES)
+    fixed = GAP_BYTES + columns * _BUFFER_PADDING
+    return fixed + np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(as_read + returned)))
 
 
 def _shape(schema: pa.Schema) -> str:

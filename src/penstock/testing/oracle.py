@@ -7,7 +7,7 @@ Python's own equality (which agrees with SQL's across integer widths and decimal
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,8 +37,9 @@ def plain_join(
     *,
     on_miss: OnMiss = "null",
     columns: Sequence[str] | None = None,
+    only: Collection[int] | None = None,
 ) -> Expected:
-    """Join row by row through a dictionary.
+    """Join row by row through a dictionary; `only` these rows of the stream, by number.
 
     >>> stream = pa.table({"id": [1, 9]})
     >>> plain_join(stream, pa.table({"id": [1, 1], "v": [5, 6]}), "id").rows
@@ -57,7 +58,10 @@ def plain_join(
     rows: Rows = Counter()
     unmatched = unusable = 0
     nothing: Row = (None,) * len(added)
-    for key, row in zip(_keys(stream, [ours for ours, _ in pairs]), rows_of(stream), strict=True):
+    wanted = zip(_keys(stream, [ours for ours, _ in pairs]), rows_of(stream), strict=True)
+    for number, (key, row) in enumerate(wanted):
+        if only is not None and number not in only:
+            continue
         found = [] if None in key else partners.get(key, [])
         for partner in found:
             rows[row + partner + ((None,) if on_miss == "mark" else ())] += 1

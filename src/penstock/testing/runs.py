@@ -63,6 +63,15 @@ class Run:
             assert empty < _STUCK, f"{empty} pieces without a row: the iterator does not end"
         return taken
 
+    def try_take(self, pieces: Iterator[pa.RecordBatch], most: int | None = None) -> int:
+        """The same, but a failed read ends it: the iterator is abandoned."""
+        before = len(self.out)
+        try:
+            return self.take(pieces, most)
+        except MasterError:
+            self.failures += 1
+            return len(self.out) - before
+
     def _whole(self, call: Callable[[], Iterator[pa.RecordBatch]]) -> Run:
         for _ in range(_ATTEMPTS):
             try:

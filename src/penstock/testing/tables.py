@@ -68,19 +68,21 @@ def make_tables(
     for number, key in enumerate(kind.unfit * 3):
         if stream_rows:
             chosen[(number * 29 + 5) % stream_rows] = key
-    return Tables(stream_of(kind, chosen, seed), master_of(kind, held, seed), kind.columns)
+    return Tables(stream_of(kind, chosen), master_of(kind, held, seed), kind.columns)
 
 
-def stream_of(kind: KeyKind, keys: Sequence[Key | None], seed: int = 7, first: int = 0) -> pa.Table:
-    """Stream rows of these keys, numbered from `first`, with a text of uneven width beside them."""
-    random = np.random.default_rng(seed + 1)
-    rows = len(keys)
+def stream_of(kind: KeyKind, keys: Sequence[Key | None]) -> pa.Table:
+    """Stream rows of these keys, numbered, with a text of uneven width that may be null.
+
+    What is beside the key depends on a row's number alone.
+    """
     columns = dict(zip(kind.columns, kind.arrays(keys, "stream"), strict=True))
-    columns[SERIAL] = pa.array(np.arange(first, first + rows), pa.int64())
-    columns["amount"] = pa.array(random.integers(-9, 9, rows), pa.int32())
-    widths = random.integers(0, 12, rows).tolist()
+    serials = np.arange(len(keys))
+    columns[SERIAL] = pa.array(serials, pa.int64())
+    columns["amount"] = pa.array(serials * 7919 % 19 - 9, pa.int32())
+    widths = (serials * 31 % 13).tolist()
     columns["note"] = pa.array(
-        [None if width == 11 else "n" * width for width in widths], pa.string()
+        [None if width == 12 else "n" * width for width in widths], pa.string()
     )
     return pa.table(columns)
 

@@ -17,6 +17,7 @@ EVERY_KIND: tuple[CheckFunction, ...] = (
     answers.any_batching,
     answers.any_distribution,
     answers.many_rows_of_one_key,
+    answers.every_key_twice,
     answers.all_keys_missing,
     columns.key_of_other_names,
     waiting.waiting_is_restored_elsewhere,

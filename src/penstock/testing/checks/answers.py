@@ -57,11 +57,11 @@ def any_distribution(case: Case) -> None:
     for skew in (0.0, 2.0):
         tables = case.tables(skew=skew, stream_rows=240, seed=case.seed + 1)
         _compare_tables(case, tables, f"skew {skew}")
-    ordered = tables.stream.sort_by([(name, "ascending") for name in tables.on])
-    _compare_tables(case, Tables(ordered, tables.master, tables.on), "a sorted stream")
-    keys = [case.kind.keys(3)[2]] * 200
-    alike = Tables(stream_of(case.kind, keys), tables.master, tables.on)
-    _compare_tables(case, alike, "a stream of one key")
+    ordered = [key for key in sorted(case.kind.keys(80)) for _ in range(3)]
+    alike = [case.kind.keys(3)[2]] * 200
+    for keys, what in ((ordered, "a sorted stream"), (alike, "a stream of one key")):
+        stream = stream_of(case.kind, keys)
+        _compare_tables(case, Tables(stream, tables.master, tables.on), what)
 
 
 def _compare_tables(case: Case, tables: Tables, what: str, spare: int = SNUG) -> None:
@@ -93,6 +93,20 @@ def many_rows_of_one_key(case: Case) -> None:
     )
     for spare in (SNUG, 100_000):
         _compare_tables(case, tables, f"many rows of one key, {spare} bytes to spare", spare)
+
+
+def every_key_twice(case: Case) -> None:
+    """Two rows of R for each stream row, hot enough to be cached, whatever a batch's size."""
+    known = case.kind.keys(50)
+    rng = np.random.default_rng(case.seed)
+    wanted = [known[i] for i in rng.integers(0, 12, 640)]
+    tables = Tables(
+        stream_of(case.kind, wanted), master_of(case.kind, known * 2, case.seed), case.kind.columns
+    )
+    expected = plain_join(tables.stream, tables.master, tables.on)
+    for spare in (SNUG, 8 * SNUG, ROOMY):
+        run = case.run(tables, spare=spare).push_all(tables.batches(64)).flush()
+        run.check_rows(expected, f"every key twice, {spare} bytes to spare")
 
 
 def all_keys_missing(case: Case) -> None:

@@ -69,7 +69,7 @@ def failed_read_changes_nothing(case: Case) -> None:
         raise AssertionError("a call succeeded although every read fails")
     assert (run.join.stats, run.join.waiting(), run.join.nbytes) == before
     master.failing = never
-    run.push_all([b for b in batches if b.column(SERIAL)[0].as_py() >= pushed]).flush()
+    run.flush().push_all([b for b in batches if b.column(SERIAL)[0].as_py() >= pushed]).flush()
     run.check_rows(plain_join(tables.stream, tables.master, tables.on))
 
 
@@ -117,10 +117,10 @@ def abandoned_iterators(case: Case) -> None:
     for spare in (SNUG, ROOMY):
         run = case.run(tables, spare=spare + 3 * tables.stream.nbytes)
         for batch in tables.batches([40, 9, 1]):
-            run.take(run.join.push(batch), most=int(random.integers(0, 3)))
+            run.try_take(run.join.push(batch), most=int(random.integers(0, 3)))
             if random.random() < 0.3:
-                run.take(run.join.advance(), most=1)
-        run.take(run.join.flush(), most=2)
+                run.try_take(run.join.advance(), most=1)
+        run.try_take(run.join.flush(), most=2)
         assert run.join.stats.rows_in == tables.stream.num_rows
         run.flush().check_rows(plain_join(tables.stream, tables.master, tables.on))
 
@@ -131,7 +131,7 @@ def interleaved_iterators(case: Case) -> None:
     run = case.run(tables, spare=SNUG + 3 * tables.stream.nbytes)
     batches = list(tables.batches(80))
     first, second = run.join.push(batches[0]), run.join.push(batches[1])
-    while run.take(first, most=1) + run.take(second, most=1):
+    while run.try_take(first, most=1) + run.try_take(second, most=1):
         pass
     run.flush().check_rows(plain_join(tables.stream, tables.master, tables.on))
 

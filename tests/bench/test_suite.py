@@ -1,0 +1,143 @@
+"""Each measurement is a process of its own here, so there are few."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from penstock.bench import BenchError, JoinCase, Suite
+from penstock.bench.process import measure
+from penstock.errors import BudgetError
+from penstock.masters import open_master
+
+
+class Notes:
+    def __init__(self) -> None:
+        self.steps: list[tuple[str, int]] = []
+        self.left_out: dict[str, str] = {}
+        self.reached = 0
+
+    def begins(self, what: str, rows: int) -> None:
+        assert not self.steps or self.reached == self.steps[-1][1]
+        self.steps.append((what, rows))
+
+    def reaches(self, rows: int) -> None:
+        self.reached = rows
+
+    def leaves_out(self, join: str, why: str) -> None:
+        self.left_out[join] = why
+
+
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setenv("TMPDIR", str(folder))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    return folder
+
+
+def test_a_process_counts_what_this_one_counts(
+    case: JoinCase, page_file: str, temporary: Path
+) -> None:
+    notes = Notes()
+    (result,) = Suite(case, ["hybridjoin"], baselines=False).run(notes)
+    assert notes.steps == [("building R", case.rows), ("hybridjoin", case.stream)]
+    assert result["rows_in"] == result["rows_out"] == case.stream
+    assert result["in_memory_rows_per_second"] is None
+    assert result["polars_rows_per_second"] is None
+    assert result["rows_per_second_of_runs"] == [result["rows_per_second"]]
+    assert "compiled" not in result
+    for name in ("rows", "stream", "skew", "order", "missing", "page_bytes", "seed"):
+        assert result[name] == getattr(case, name)
+    assert os.listdir(temporary) == []
+
+
+def test_a_budget_that_is_too_small_is_said_before_anything_is_measured(
+    case: JoinCase, temporary: Path
+) -> None:
+    notes = Notes()
+    with pytest.raises(BudgetError, match="hybridjoin: HYBRIDJOIN needs at least"):
+        Suite(replace(case, budget="9kB"), ["hybridjoin"], only_fitting=True).run(notes)
+    assert len(notes.steps) == 1
+    assert os.listdir(temporary) == []
+
+
+def test_only_fitting_leaves_the_others_out(case: JoinCase, page_file: str) -> None:
+    from penstock.bench.join import operator
+
+    with open_master(page_file) as master:
+        least = min_budget(case, "rootjoin", master)
+        small = replace(case, budget=least)
+        with pytest.raises(BudgetError):
+            operator("cachejoin", small, master)
+    notes = Notes()
+    suite = Suite(small, ["cachejoin", "rootjoin"], only_fitting=True)
+    assert suite._fitting(Path(page_file), notes) == ["rootjoin"]
+    assert "needs at least" in notes.left_out["cachejoin"]
+    with pytest.raises(BudgetError, match="cachejoin"):
+        replace_fitting(suite)._fitting(Path(page_file), notes)
+
+
+def min_budget(case: JoinCase, name: str, master: object) -> int:
+    """The least budget that the join takes, from its own words."""
+    from penstock.bench.join import operator
+
+    with pytest.raises(BudgetError) as refused:
+        operator(name, replace(case, budget=1000), master)  # type: ignore[arg-type]
+    return int(str(refused.value).partition("(")[2].partition(" bytes")[0])
+
+
+def replace_fitting(suite: Suite) -> Suite:
+    return Suite(suite.case, suite.joins)
+
+
+def test_the_page_file_is_kept_and_used_again(case: JoinCase, tmp_path: Path) -> None:
+    path, notes = tmp_path / "kept.arrow", Notes()
+    suite = Suite(case, ["hybridjoin"], master=path)
+    with suite._page_file(notes) as first:
+        built = first.stat().st_mtime_ns
+    with suite._page_file(notes) as second:
+        assert second == path
+        assert second.stat().st_mtime_ns == built
+    other = Suite(replace(case, seed=8), ["hybridjoin"], master=path)
+    with pytest.raises(BenchError, match="'sales-5000-4096-7'.*'sales-5000-4096-8'"):
+        other.run(notes)
+    assert path.stat().st_mtime_ns == built
+
+
+def test_baselines_come_before_between_and_after(case: JoinCase) -> None:
+    suite = Suite(case, ["a", "b", "c", "d"], repeat=2)
+    whats = [what for what, _ in suite._steps(suite.joins)]
+    assert whats == ["memory", "polars", *["join"] * 4] * 2 + ["memory", "polars"]
+    assert suite.steps == 1 + len(whats)
+
+
+def test_the_median_run_is_reported(case: JoinCase) -> None:
+    suite = Suite(case, ["a"], repeat=3)
+    runs = [{"rows_per_second": rate, "run": i} for i, rate in enumerate((5.0, 9.0, 7.0))]
+    report = suite._report("a", runs, {"polars_way": None})
+    assert (report["run"], report["rows_per_second"]) == (2, 7.0)
+    assert report["rows_per_second_of_runs"] == [5.0, 9.0, 7.0]
+
+
+@pytest.mark.parametrize("wrong", [{"repeat": 0}, {"joins": []}])
+def test_nothing_to_measure_is_refused(case: JoinCase, wrong: dict[str, object]) -> None:
+    with pytest.raises(BenchError):
+        Suite(case, **{"joins": ["rootjoin"], **wrong})  # type: ignore[arg-type]
+
+
+def test_what_a_worker_refuses_is_said_here(case: JoinCase, tmp_path: Path) -> None:
+    gone = str(tmp_path / "gone.arrow")
+    with pytest.raises(BenchError, match="hybridjoin: there is no file"):
+        measure("join", case, case.workload(), gone, "hybridjoin", lambda _: None)
+
+
+def test_a_worker_that_breaks_is_said_with_its_last_words(case: JoinCase, tmp_path: Path) -> None:
+    gone = str(tmp_path / "gone.arrow")
+    with pytest.raises(BenchError, match="ended with code 1; it said: FileNotFoundError"):
+        measure("memory", case, case.workload(), gone, "in memory", lambda _: None)
