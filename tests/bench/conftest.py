@@ -33,7 +33,7 @@ class LocalFeed:
 def case() -> JoinCase:
     """R of 600 kB in 150 pages, a window of some thousand rows."""
     return JoinCase(
-        rows=5_000, stream=60_000, budget="300kB", missing=0.25, page_bytes=4096, batch_rows=1024
+        rows=5_000, stream=30_000, budget="300kB", missing=0.25, page_bytes=4096, batch_rows=1024
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -10,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from penstock.bench import BenchError, JoinCase, Suite
+from penstock.bench.join import operator
 from penstock.bench.process import measure
 from penstock.errors import BudgetError
-from penstock.masters import open_master
+from penstock.masters import Master, open_master
 
 
 class Notes:
@@ -54,7 +54,7 @@ def test_a_process_counts_what_this_one_counts(
     assert "compiled" not in result
     for name in ("rows", "stream", "skew", "order", "missing", "page_bytes", "seed"):
         assert result[name] == getattr(case, name)
-    assert os.listdir(temporary) == []
+    assert list(temporary.iterdir()) == []
 
 
 def test_a_budget_that_is_too_small_is_said_before_anything_is_measured(
@@ -64,12 +64,10 @@ def test_a_budget_that_is_too_small_is_said_before_anything_is_measured(
     with pytest.raises(BudgetError, match="hybridjoin: HYBRIDJOIN needs at least"):
         Suite(replace(case, budget="9kB"), ["hybridjoin"], only_fitting=True).run(notes)
     assert len(notes.steps) == 1
-    assert os.listdir(temporary) == []
+    assert list(temporary.iterdir()) == []
 
 
 def test_only_fitting_leaves_the_others_out(case: JoinCase, page_file: str) -> None:
-    from penstock.bench.join import operator
-
     with open_master(page_file) as master:
         least = min_budget(case, "rootjoin", master)
         small = replace(case, budget=least)
@@ -80,20 +78,14 @@ def test_only_fitting_leaves_the_others_out(case: JoinCase, page_file: str) -> N
     assert suite._fitting(Path(page_file), notes) == ["rootjoin"]
     assert "needs at least" in notes.left_out["cachejoin"]
     with pytest.raises(BudgetError, match="cachejoin"):
-        replace_fitting(suite)._fitting(Path(page_file), notes)
+        Suite(small, ["cachejoin", "rootjoin"])._fitting(Path(page_file), notes)
 
 
-def min_budget(case: JoinCase, name: str, master: object) -> int:
+def min_budget(case: JoinCase, name: str, master: Master) -> int:
     """The least budget that the join takes, from its own words."""
-    from penstock.bench.join import operator
-
     with pytest.raises(BudgetError) as refused:
-        operator(name, replace(case, budget=1000), master)  # type: ignore[arg-type]
+        operator(name, replace(case, budget=1000), master)
     return int(str(refused.value).partition("(")[2].partition(" bytes")[0])
-
-
-def replace_fitting(suite: Suite) -> Suite:
-    return Suite(suite.case, suite.joins)
 
 
 def test_the_page_file_is_kept_and_used_again(case: JoinCase, tmp_path: Path) -> None:
@@ -105,7 +97,7 @@ def test_the_page_file_is_kept_and_used_again(case: JoinCase, tmp_path: Path) ->
         assert second == path
         assert second.stat().st_mtime_ns == built
     other = Suite(replace(case, seed=8), ["hybridjoin"], master=path)
-    with pytest.raises(BenchError, match="'sales-5000-4096-7'.*'sales-5000-4096-8'"):
+    with pytest.raises(BenchError, match=r"'sales-5000-4096-7'.*'sales-5000-4096-8'"):
         other.run(notes)
     assert path.stat().st_mtime_ns == built
 

@@ -59,7 +59,7 @@ def test_rows_in_hand(case: JoinCase, page_file: str) -> None:
 
 
 def test_with_equal_rates_oldest_first_is_at_the_bound(case: JoinCase, page_file: str) -> None:
-    case = replace(case, skew=0.0, missing=0.0, stream=120_000)
+    case = replace(case, skew=0.0, missing=0.0, stream=60_000)
     with open_master(page_file) as master:
         join = operator("hybridjoin", case, master)
         observer = WindowObserver(join, Stopwatch())

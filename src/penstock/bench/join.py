@@ -13,7 +13,7 @@ from numba.core.event import install_recorder
 
 from penstock.bench.case import JoinCase
 from penstock.bench.feed import Feed
-from penstock.bench.resident import ResidentGrowth
+from penstock.bench.resident import ResidentGrowth, core_wait
 from penstock.bench.stopwatch import Stopwatch
 from penstock.bench.waiting import WindowObserver
 from penstock.budget import parse_bytes
@@ -72,15 +72,15 @@ def _affordable(name: str, master: Master, budget: int) -> SemiStreamJoin:
 
 
 def measure_join(name: str, case: JoinCase, path: str, feed: Feed) -> dict[str, Any]:
-    """Push the whole stream through the join, then flush.
+    """Push the whole stream through the join, which should be warm, then flush.
 
     `seconds` is the time of all pushes and the flush, `flush_seconds` that of the flush alone, and
     `rows_per_second` the rows pushed by the time of the pushes. The clock runs only inside the
     join; batches are there before, and output is dropped. Memory grows from before the master is
     opened and the join is built; it is looked at whenever output comes out. `compiled` says that
     the warm-up has missed something: time and memory are then those of a compiler, too.
+    `core_wait_seconds` is time that other processes took from the core.
     """
-    warm_up(name)
     feed.prepare()
     memory = ResidentGrowth()
     with (
@@ -89,6 +89,7 @@ def measure_join(name: str, case: JoinCase, path: str, feed: Feed) -> dict[str, 
     ):
         join = operator(name, case, master)
         watch = Stopwatch()
+        waited_before = core_wait()
         observer = WindowObserver(join, watch)
         for batch in feed.batches(case.batch_rows):
             watch.start()
@@ -97,6 +98,7 @@ def measure_join(name: str, case: JoinCase, path: str, feed: Feed) -> dict[str, 
         observer.flush_begins()
         watch.start()
         _drain(join.flush(), watch, memory)
+        waited = core_wait()
         observer.detach()
         stats = join.stats
         result = stats.to_dict()
@@ -106,6 +108,7 @@ def measure_join(name: str, case: JoinCase, path: str, feed: Feed) -> dict[str, 
             seconds=watch.seconds,
             flush_seconds=watch.seconds - pushing,
             rows_per_second=stats.rows_in / pushing,
+            core_wait_seconds=waited - (waited_before or 0.0) if waited is not None else None,
             rss_growth_bytes=memory.most,
             budget_bytes=join.plan.budget_bytes,
             direct=master.direct,

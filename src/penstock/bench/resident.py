@@ -1,4 +1,4 @@
-"""Resident memory of this process, and the one core that it may use."""
+"""What the system knows of this process: resident memory, and the one core that it may use."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 
 _STATM = Path("/proc/self/statm")
+_SCHEDSTAT = Path("/proc/self/schedstat")
 ONE_THREAD = {
     "ARROW_IO_THREADS": "1",
     "NUMBA_NUM_THREADS": "1",
@@ -49,3 +50,14 @@ def use_one_core() -> None:
     pa.set_cpu_count(1)
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+
+
+def core_wait() -> float | None:
+    """Seconds for which this thread could have run but another process had the core.
+
+    None where the system does not tell.
+    """
+    try:
+        return int(_SCHEDSTAT.read_bytes().split()[1]) / 1e9
+    except OSError:
+        return None

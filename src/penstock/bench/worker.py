@@ -13,7 +13,7 @@ from typing import Any
 from penstock.bench.baselines import MOST_ROWS, measure_in_memory, measure_polars
 from penstock.bench.case import JoinCase
 from penstock.bench.feed import Feed
-from penstock.bench.join import measure_join
+from penstock.bench.join import measure_join, warm_up
 from penstock.bench.resident import use_one_core
 from penstock.errors import PenstockError
 
@@ -25,6 +25,7 @@ def run(task: dict[str, Any], feed: Feed) -> dict[str, Any]:
         return measure_in_memory(case, task["master"], feed)
     if task["what"] == "polars":
         return measure_polars(case, task["master"], feed)
+    warm_up(task["join"])
     return measure_join(task["join"], case, task["master"], feed)
 
 

@@ -15,6 +15,7 @@ from penstock.budget import format_bytes
 from penstock.cli.output import short_count
 
 Result = dict[str, Any]
+_BUSY = 0.05
 _ROOMY = 112
 """Columns of a terminal from which on every figure has room."""
 
@@ -139,6 +140,12 @@ def _notes(case: JoinCase, results: list[Result]) -> str:
         notes.append("Above the bound: the run is short, and began with a window filled for free.")
     if any(r["rows_per_read_over"] == "whole run" for r in results):
         notes.append("* counted over the whole run, since the window never filled.")
+    busy = max((r["core_wait_seconds"] or 0.0) / r["seconds"] for r in results)
+    if busy > _BUSY:
+        notes.append(
+            f"The machine was busy: a join waited up to {_share(busy)} of its time for the core. "
+            "Rates are too low; measure again when nothing else runs."
+        )
     if case.direct and not results[0]["direct"]:
         notes.append(_NO_DIRECT)
     if results[0]["in_memory_rows_per_second"] and not results[0]["polars_rows_per_second"]:

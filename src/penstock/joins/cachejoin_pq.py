@@ -9,6 +9,7 @@ from penstock.admission import RandomReplacement
 from penstock.joins.base import Clock, SemiStreamJoin
 from penstock.joins.binding import Binding
 from penstock.joins.cachejoin import CachePlan
+from penstock.joins.fitting import first_that_fits, halvings
 from penstock.joins.hybridjoin_pq import (
     FrequentPagesOperator,
     queue_capacity,
@@ -51,14 +52,17 @@ class CacheJoinPQ(CachePlan):
         require_thresholds(self.page_threshold, self.leave_below, self.decay)
 
     def _operator(self, master: Master, binding: Binding, clock: Clock) -> SemiStreamJoin:
+        capacity, sizing = first_that_fits(
+            halvings(queue_capacity(self.budget_bytes, master)),
+            lambda pages: self._sizing(master, binding, pages * FrequentPages.ENTRY_NBYTES),
+        )
         schedule = FrequentPages(
-            queue_capacity(self.budget_bytes, master),
+            capacity,
             self.page_threshold,
             self.leave_below,
             adaptive=self.adaptive,
             decay=self.decay,
         )
-        sizing = self._sizing(master, binding, schedule.nbytes)
         cache = self._cache(master, binding, sizing)
         return FrequentPagesOperator(
             self,

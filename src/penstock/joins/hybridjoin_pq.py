@@ -10,6 +10,7 @@ import numpy as np
 from penstock.errors import OptionError
 from penstock.joins.base import Clock, JoinPlan, SemiStreamJoin
 from penstock.joins.binding import Binding
+from penstock.joins.fitting import first_that_fits, halvings
 from penstock.joins.sizing import Sizing
 from penstock.joins.yielding_cache import YieldingCache
 from penstock.keys import Int64s
@@ -71,15 +72,22 @@ class HybridJoinPQ(JoinPlan):
         require_thresholds(self.page_threshold, self.leave_below, self.decay)
 
     def _operator(self, master: Master, binding: Binding, clock: Clock) -> SemiStreamJoin:
+        capacity, sizing = first_that_fits(
+            halvings(queue_capacity(self.budget_bytes, master)),
+            lambda pages: Sizing.of(
+                self.title,
+                self.budget_bytes,
+                master,
+                binding,
+                extra_index=pages * FrequentPages.ENTRY_NBYTES,
+            ),
+        )
         schedule = FrequentPages(
-            queue_capacity(self.budget_bytes, master),
+            capacity,
             self.page_threshold,
             self.leave_below,
             adaptive=self.adaptive,
             decay=self.decay,
-        )
-        sizing = Sizing.of(
-            self.title, self.budget_bytes, master, binding, extra_index=schedule.nbytes
         )
         return FrequentPagesOperator(
             self,

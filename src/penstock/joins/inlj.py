@@ -12,6 +12,7 @@ from penstock.errors import OptionError
 from penstock.joins.answers import PageMatches, PageRows
 from penstock.joins.base import ARRIVAL_COLUMN, Clock, JoinPlan, SemiStreamJoin
 from penstock.joins.binding import Binding
+from penstock.joins.fitting import first_that_fits, halvings
 from penstock.joins.sizing import Sizing
 from penstock.keys import Int64s, Keys
 from penstock.masters.base import Changes, Master
@@ -61,7 +62,12 @@ class Inlj(JoinPlan):
         pages = min(self.reads_in_flight, max(master.num_pages, 1))
         while pages > 1 and master.buffer_nbytes(pages) > self.budget_bytes // _SHARE:
             pages -= 1
-        sizing = Sizing.of(self.title, self.budget_bytes, master, binding, pages_per_read=pages)
+        _, sizing = first_that_fits(
+            halvings(pages),
+            lambda pages: Sizing.of(
+                self.title, self.budget_bytes, master, binding, pages_per_read=pages
+            ),
+        )
         return _InljOperator(
             self,
             master,

@@ -11,6 +11,7 @@ from penstock.budget import format_bytes, parse_bytes
 from penstock.errors import BudgetError, OptionError
 from penstock.joins.base import Clock, JoinPlan, SemiStreamJoin
 from penstock.joins.binding import Binding
+from penstock.joins.fitting import first_that_fits, halvings
 from penstock.joins.sizing import Sizing
 from penstock.masters.base import Changes, Master
 from penstock.rows import NONE, Moves, Slots
@@ -90,18 +91,30 @@ class MeshJoin(JoinPlan):
             parse_bytes(self.disk_buffer)
 
     def _operator(self, master: Master, binding: Binding, clock: Clock) -> SemiStreamJoin:
-        pages = self._pages_per_step(master, binding)
-        return MeshOperator(self, master, binding, clock, pages_per_step=pages, steps_per_chunk=1)
+        return MeshOperator(self, master, binding, clock, self._pages_and_sizing(master, binding))
 
-    def _pages_per_step(self, master: Master, binding: Binding) -> int:
+    def _pages_and_sizing(self, master: Master, binding: Binding) -> tuple[int, Sizing]:
+        """The pages of a step, fewer than wished for where the budget asks for it."""
+        pages = self._pages_per_step(master)
+        chosen = self.disk_buffer not in ("tuned", "default")
+        return first_that_fits(
+            [pages] if chosen else halvings(pages),
+            lambda pages: Sizing.of(
+                self.title,
+                self.budget_bytes,
+                master,
+                binding,
+                pages_per_read=pages,
+                extra_index=_Queue.nbytes_for(64, steps_of_round(master, pages)),
+            ),
+        )
+
+    def _pages_per_step(self, master: Master) -> int:
         budget, page = self.budget_bytes, _page_nbytes(master)
         if self.disk_buffer == "tuned":
             return tuned_pages_per_step(budget, master, self.read_cost)
         if self.disk_buffer == "default":
-            pages = _pages_within(min(DEFAULT_DISK_BUFFER, budget // 3), page, master)
-            while pages > 1 and master.buffer_nbytes(pages) > budget // 3:
-                pages -= 1
-            return pages
+            return _pages_within(min(DEFAULT_DISK_BUFFER, budget // 3), page, master)
         pages = _pages_within(parse_bytes(self.disk_buffer), page, master)
         held = master.buffer_nbytes(pages)
         if pages > 1 and held > budget // 2:
@@ -134,8 +147,7 @@ def tuned_pages_per_step(budget: int, master: Master, cost: ReadCost) -> int:
     return best
 
 
-def _steps(master: Master, pages_per_step: int) -> int:
-    """Steps of a round."""
+def steps_of_round(master: Master, pages_per_step: int) -> int:
     return max(-(-master.num_pages // pages_per_step), 1)
 
 
@@ -158,19 +170,11 @@ class MeshOperator(SemiStreamJoin):
         master: Master,
         binding: Binding,
         clock: Clock,
-        *,
-        pages_per_step: int,
-        steps_per_chunk: int,
+        pages_and_sizing: tuple[int, Sizing],
+        steps_per_chunk: int = 1,
     ) -> None:
-        steps = _steps(master, pages_per_step)
-        sizing = Sizing.of(
-            plan.title,
-            plan.budget_bytes,
-            master,
-            binding,
-            pages_per_read=pages_per_step,
-            extra_index=_Queue.nbytes_for(64, steps),
-        )
+        pages, sizing = pages_and_sizing
+        steps = steps_of_round(master, pages)
         row = Window(binding.stream_schema, 1, 1).store.slot_nbytes
         self._queue = _Queue(sizing.free // (row + _POINTER), steps)
         super().__init__(
@@ -179,7 +183,7 @@ class MeshOperator(SemiStreamJoin):
             binding,
             clock,
             sizing=sizing,
-            schedule=Cyclic(pages_per_step),
+            schedule=Cyclic(pages),
             window_bytes=sizing.free - self._queue.rows_nbytes,
         )
         self._steps, self._steps_per_chunk = steps, steps_per_chunk
@@ -276,7 +280,7 @@ class MeshOperator(SemiStreamJoin):
         slots = self.window.in_order()
         everyone = self._queue.leave_all()
         self._free(everyone[~np.isin(everyone, slots)])
-        self._steps = _steps(self.master, self.schedule.pages_per_step)
+        self._steps = steps_of_round(self.master, self.schedule.pages_per_step)
         self._step = self._chunk_at = 0
         self._quota = None
         self._queue.restart(self._steps)

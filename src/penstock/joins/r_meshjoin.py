@@ -8,7 +8,7 @@ from typing import ClassVar
 from penstock.errors import OptionError
 from penstock.joins.base import Clock, SemiStreamJoin
 from penstock.joins.binding import Binding
-from penstock.joins.meshjoin import MeshJoin, MeshOperator
+from penstock.joins.meshjoin import MeshJoin, MeshOperator, steps_of_round
 from penstock.masters.base import Master
 
 
@@ -48,13 +48,6 @@ class RMeshJoin(MeshJoin):
             raise OptionError.out_of_range("partitions", self.partitions, "1 or more")
 
     def _operator(self, master: Master, binding: Binding, clock: Clock) -> SemiStreamJoin:
-        pages = self._pages_per_step(master, binding)
-        steps = -(-master.num_pages // pages)
-        return MeshOperator(
-            self,
-            master,
-            binding,
-            clock,
-            pages_per_step=pages,
-            steps_per_chunk=max(steps // self.partitions, 1),
-        )
+        pages, sizing = self._pages_and_sizing(master, binding)
+        chunk = max(steps_of_round(master, pages) // self.partitions, 1)
+        return MeshOperator(self, master, binding, clock, (pages, sizing), steps_per_chunk=chunk)

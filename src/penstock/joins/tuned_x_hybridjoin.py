@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import product
 from math import log
 from typing import ClassVar
 
 from penstock.errors import OptionError
 from penstock.joins.base import Clock, JoinPlan, SemiStreamJoin
 from penstock.joins.binding import Binding
+from penstock.joins.fitting import first_that_fits, halvings
 from penstock.joins.meshjoin import DEFAULT_READ_COST, ReadCost
-from penstock.joins.x_hybridjoin import PinnedPagesOperator, pinned_nbytes
+from penstock.joins.x_hybridjoin import PinnedPagesOperator, pinned_nbytes, pinned_sizing
 from penstock.masters.base import Master
 from penstock.window import Window
 
@@ -65,9 +67,15 @@ class TunedXHybridJoin(JoinPlan):
 
     def _operator(self, master: Master, binding: Binding, clock: Clock) -> SemiStreamJoin:
         read_pages, pinned_pages = self._tuned(master, binding)
-        return PinnedPagesOperator(
-            self, master, binding, clock, read_pages=read_pages, pinned_pages=pinned_pages
+        fewer_pinned = (
+            [pinned_pages] if self.pinned_pages is not None else halvings(pinned_pages, 0)
         )
+        fewer_read = [read_pages] if self.read_pages is not None else halvings(read_pages)
+        (_, pinned_pages), sizing = first_that_fits(
+            product(fewer_read, fewer_pinned),
+            lambda pages: pinned_sizing(self, master, binding, *pages),
+        )
+        return PinnedPagesOperator(self, master, binding, clock, sizing, pinned_pages)
 
     def _tuned(self, master: Master, binding: Binding) -> tuple[int, int]:
         """The pair (k, l) with the highest predicted rate, among the options left open."""

@@ -59,13 +59,12 @@ class XHybridJoin(JoinPlan):
             raise OptionError.out_of_range("pages", self.pages, "1 or more")
 
     def _operator(self, master: Master, binding: Binding, clock: Clock) -> SemiStreamJoin:
-        return PinnedPagesOperator(
-            self, master, binding, clock, read_pages=self.pages, pinned_pages=self.pages
-        )
+        sizing = pinned_sizing(self, master, binding, self.pages, self.pages)
+        return PinnedPagesOperator(self, master, binding, clock, sizing, self.pages)
 
 
 class PinnedPagesOperator(SemiStreamJoin):
-    """The loop with a disk buffer of `read_pages` that change and `pinned_pages` that stay."""
+    """The loop with a disk buffer of some pages that change and `pinned_pages` that stay."""
 
     def __init__(
         self,
@@ -73,21 +72,11 @@ class PinnedPagesOperator(SemiStreamJoin):
         master: Master,
         binding: Binding,
         clock: Clock,
-        *,
-        read_pages: int,
+        sizing: Sizing,
         pinned_pages: int,
     ) -> None:
-        read_pages = min(read_pages, max(master.num_pages, 1))
         self._pinned_most = pinned_pages
-        reserved = pinned_nbytes(master, min(pinned_pages, master.num_pages))
-        sizing = Sizing.of(
-            plan.title,
-            plan.budget_bytes,
-            master,
-            binding,
-            pages_per_read=read_pages,
-            extra_index=reserved,
-        )
+        self._reserved = pinned_nbytes(master, pinned_pages)
         super().__init__(
             plan,
             master,
@@ -95,14 +84,16 @@ class PinnedPagesOperator(SemiStreamJoin):
             clock,
             sizing=sizing,
             schedule=OldestFirst(),
-            window_bytes=sizing.free,
+            window_bytes=sizing.free - self._reserved,
         )
         self._pinned: PageRows | None = None
         self._pinned_is_due = False
 
     @property
     def pinned_pages(self) -> int:
-        return min(self._pinned_most, self.master.num_pages)
+        """Fewer than asked for where R has fewer, or has larger ones than when all was sized."""
+        fit = self._reserved // max(pinned_nbytes(self.master, 1), 1)
+        return min(self._pinned_most, self.master.num_pages, fit)
 
     def held_by_part(self) -> dict[str, int]:
         parts = super().held_by_part()
@@ -162,4 +153,18 @@ class PinnedPagesOperator(SemiStreamJoin):
 
 def pinned_nbytes(master: Master, pages: int) -> int:
     """Bytes of so many pages held in memory, with the codes of their keys."""
-    return pages * (master.max_page_nbytes + 8 * master.max_page_rows)
+    return min(pages, master.num_pages) * (master.max_page_nbytes + 8 * master.max_page_rows)
+
+
+def pinned_sizing(
+    plan: JoinPlan, master: Master, binding: Binding, read_pages: int, pinned_pages: int
+) -> Sizing:
+    """The budget shared out with so many pages that are read at a time and that stay."""
+    return Sizing.of(
+        plan.title,
+        plan.budget_bytes,
+        master,
+        binding,
+        pages_per_read=min(read_pages, max(master.num_pages, 1)),
+        least_cache=pinned_nbytes(master, pinned_pages),
+    )

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -20,7 +21,7 @@ from penstock.errors import BudgetError
 from penstock.joins.base import JoinPlan
 from penstock.testing.cases import ROOMY, SNUG, Case, MakeMaster
 from penstock.testing.crippled import CrippledMaster, never
-from penstock.testing.key_kinds import KEY_KINDS, Key, KeyKind
+from penstock.testing.key_kinds import KEY_KINDS, Key, KeyKind, zipf_ranks
 from penstock.testing.oracle import Rows, assert_same_rows, plain_join
 from penstock.testing.runs import Run
 from penstock.testing.tables import SERIAL, Tables, master_of, stream_of
@@ -65,12 +66,15 @@ class JoinMachine(RuleBasedStateMachine):
     # -- what may happen --------------------------------------------------------------------
 
     @rule(
-        keys=st.lists(st.integers(0, _KEYS + 2), max_size=40),
-        pieces=st.sampled_from([None, None, 0, 1, 3]),
+        rows=st.integers(0, 60),
+        seed=st.integers(0, 99),
+        skew=st.sampled_from([0.0, 1.5]),
+        pieces=st.sampled_from([None, None, None, 0, 1, 3]),
     )
-    def push(self, keys: list[int], pieces: int | None) -> None:
-        """Push rows of these keys (the last numbers: null), and iterate so far."""
-        chosen = [self.known[k] if k < len(self.known) else None for k in keys]
+    def push(self, rows: int, seed: int, skew: float, pieces: int | None) -> None:
+        """Push rows of random keys (the rarest are null), and iterate so many pieces or all."""
+        ranks = zipf_ranks(np.random.default_rng(seed), rows, _KEYS + 2, skew)
+        chosen = [self.known[k] if k < len(self.known) else None for k in ranks.tolist()]
         batch = self._batch(chosen)
         self.sent += chosen
         try:
@@ -182,7 +186,7 @@ class JoinMachine(RuleBasedStateMachine):
 
     def _start(self, spare: int) -> None:
         tables = Tables(stream_of(self.case.kind, []), self.versions[-1], self._on)
-        self.runs.append(self.here.run(tables, master=self.master, spare=spare + 4_000))
+        self.runs.append(self.here.run(tables, master=self.master, spare=spare + 2_000))
         self.seen = 0
 
     def _note_answers(self) -> None:

@@ -1,0 +1,51 @@
+"""Every join on every master with every kind of key keeps every promise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import product
+
+import pytest
+
+from penstock.joins.names import NAMES, named
+from penstock.testing import KEY_KINDS, Case, applies, pairwise
+from penstock.testing.cases import MakeMaster
+from penstock.testing.checks import EVERY_KIND, HASHED_KINDS, SOME_KINDS, CheckFunction
+
+MASTERS = ("memory", "page_file", "page_file_buffered", "crippled")
+CHECKS = {check.__name__: check for check in (*EVERY_KIND, *HASHED_KINDS, *SOME_KINDS)}
+
+
+def says_something(combination: tuple[str, ...]) -> bool:
+    _, _, kind, check = combination
+    return applies(CHECKS[check], KEY_KINDS[kind])
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "check" not in metafunc.fixturenames:
+        return
+    factors = [tuple(NAMES), MASTERS, tuple(KEY_KINDS), tuple(CHECKS)]
+    if metafunc.config.getoption("--conformance") == "all":
+        chosen = list(filter(says_something, product(*factors)))
+    else:
+        seed = metafunc.config.getoption("--conformance-seed")
+        chosen = pairwise(factors, says_something, seed)
+    metafunc.parametrize(
+        ("join", "master", "kind", "check"),
+        chosen,
+        ids=[":".join(combination) for combination in chosen],
+    )
+
+
+def test_join(
+    join: str, master: str, kind: str, check: str, maker_of: Callable[[str], MakeMaster]
+) -> None:
+    function: CheckFunction = CHECKS[check]
+    function(Case(named(join), maker_of(master), KEY_KINDS[kind]))
+
+
+def test_no_check_is_left_out() -> None:
+    """Every check applies to some kind of key, and no two have one name."""
+    assert len(CHECKS) == len(EVERY_KIND) + len(HASHED_KINDS) + len(SOME_KINDS)
+    for check in CHECKS.values():
+        assert any(applies(check, kind) for kind in KEY_KINDS.values())
