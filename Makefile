@@ -23,7 +23,7 @@ $(READY): $(LOCK) pyproject.toml
 	@touch $@
 
 demo: setup  ## run every join on a small stream and compare them
-	$(BIN)/penstock bench join --join all --rows 200000 --stream 1000000 --budget 8MB
+	$(BIN)/penstock bench join --join all --rows 200000 --stream 500000 --budget 4MB --limit 3
 
 test: setup  ## run the tests on two cores; joins, masters and keys are paired, not crossed
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
@@ -41,8 +41,9 @@ format: setup  ## let ruff format the code and repair what it can
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-bench: setup  ## measure every join at the size the documentation quotes
-	$(BIN)/penstock bench join --join all --rows 2000000 --stream 8000000 --budget 50MB --skew 1.0 --output text
+bench: setup  ## measure every join at the size the documentation quotes, into benchmarks/
+	$(BIN)/python benchmarks/reference.py
+	@cat benchmarks/reference.md
 
 # uv has a venv of its own: it resolves for all Pythons and platforms, and nothing else needs it.
 lock: setup  ## write requirements.lock anew from pyproject.toml; UPGRADE=1 takes the newest versions

@@ -80,67 +80,14 @@ def not_cached(cache: TupleCache, seen: Candidates) -> Candidates:
     return seen.only(heads < 0) if hits else seen
 
 
-class CheaperToHold(Admission):
-    """Hold a row of R when that takes fewer bytes than the stream rows that would wait for it.
-
-    A key with `m` rows waiting when its page is read has had `m / 2` of them waiting on average,
-    each `window_row` bytes. Caching the key frees those bytes for `row` bytes of R. So a key is
-    worth its place when `m · window_row > 2 · row`: the point at which one more byte of cache and
-    one more byte of window save the same number of page reads (`docs/read-bound.md`).
-
-    A cached key's hits are counted, up to a few times what pays, and halved every epoch, a quarter
-    of the mean time between two reads of a page. So the same rule says when a key has to leave:
-    when fewer rows would wait for it than pay; and a key that was hot is forgotten within about
-    the time in which its page would be read once.
-    """
-
-    EPOCHS = 4
-    """Epochs between two reads of a page."""
-
-    def __init__(self, window_row: float, leave_at: float = 0.4) -> None:
-        self.window_row = window_row
-        self.leave_at = leave_at
-        self.wanted = 0
-        """Bytes of keys that were worth it but found no room, in the last call."""
-
-    def least_matches(self, cache: TupleCache) -> float:
-        """Waiting rows from which on a key of one row is worth its place."""
-        return 2.0 * cache.key_nbytes / self.window_row
-
-    def learn(self, cache: TupleCache, seen: Candidates) -> None:
-        self.wanted = 0
-        least = self.least_matches(cache)
-        # A count scatters by its root: on an even stream chance alone would fill the cache.
-        worth = seen.matches > least * seen.rows + np.sqrt(least * seen.rows)
-        if not worth.any():
-            return
-        chosen = not_cached(cache, seen.only(worth))
-        if not len(chosen):
-            return
-        chosen = chosen.only(np.argsort(-chosen.matches / chosen.rows, kind="stable"))
-        cache.hottest = int(4 * least)
-        heats = np.minimum(2 * chosen.matches / self.EPOCHS, cache.hottest).astype(np.int64)
-        added = add_what_fits(cache, chosen, heats)
-        self.wanted = int(chosen.rows[added:].sum() * cache.key_nbytes)
-
-    def cool(self, cache: TupleCache) -> int:
-        """An epoch has passed: drop the keys that no longer pay; returns how many."""
-        codes, heats = cache.entries()
-        usual = 2 * self.least_matches(cache) / self.EPOCHS
-        cold = codes[heats < self.leave_at * usual]
-        if len(cold):
-            cache.remove(cold)
-        cache.cool()
-        return len(cold)
-
-
 class FrequentKeys(Admission):
     """Hold keys that were matched often while their page was in memory; drop others for them.
 
     `promote_at` is the number of waiting rows from which on a key is taken in. Left out, it is set
     anew at each read: as low as it can be without more keys passing it, in the time in which every
-    page is read once, than there is room for and a sixteenth of those held. How many would pass is
-    known from a histogram of the keys' waiting rows, smoothed over the last reads.
+    page is read once, than twice what there is room for and a sixteenth of those held (once the
+    room, the cache would take long to fill). How many would pass is known from a histogram of the
+    keys' waiting rows, smoothed over the last reads.
     """
 
     def __init__(self, num_pages: int, promote_at: float | None, seed: int) -> None:
@@ -174,7 +121,7 @@ class FrequentKeys(Admission):
         memory = max(min(self._reads, self._num_pages // 2), 1)
         self._per_read += (counts - self._per_read) / memory
         room = max(cache.limit - cache.nbytes, 0) / cache.key_nbytes
-        most = (room + len(cache) / _EXCHANGE) / self._num_pages
+        most = (2 * room + len(cache) / _EXCHANGE) / self._num_pages
         passing = np.cumsum(self._per_read[::-1])[::-1]
         lowest = int(np.searchsorted(-passing, -most))
         self.promote_at = max(2.0 ** (lowest / _PER_DOUBLING), _LEAST_MATCHES)

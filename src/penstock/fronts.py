@@ -17,7 +17,6 @@ from penstock.rows import NONE, RowStore, Slots
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 _EMPTY = np.int64(-1)
 _LOAD = 0.7
-_HEAT_ONE = np.int64(1) << np.int64(32)
 
 
 @njit(inline="always")
@@ -29,7 +28,7 @@ def _home(code, size):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _find(table, codes, usable, heads, hottest):  # type: ignore[no-untyped-def]
+def _find(table, codes, usable, heads, hit, hottest):  # type: ignore[no-untyped-def]
     """The first cached row of each code, or NONE; hits are counted."""
     size = table.shape[0]
     hits = 0
@@ -44,7 +43,7 @@ def _find(table, codes, usable, heads, hottest):  # type: ignore[no-untyped-def]
                 entry = table[at, 1]
                 heads[i] = np.int32(entry & np.int64(0x7FFFFFFF))
                 if entry >> np.int64(32) < hottest:
-                    table[at, 1] = entry + _HEAT_ONE
+                    table[at, 1] = entry + (np.int64(hit) << np.int64(32))
                 hits += 1
                 break
             at += 1
@@ -142,8 +141,10 @@ class TupleCache:
         slot = RowStore(schema, 1).slot_nbytes
         self.store = RowStore(schema, most // slot + 1, most)
         self.limit = limit
+        self.hit = 1
+        """What a hit adds to a key's heat."""
         self.hottest = 2**30
-        """Where a key's count of hits stops; a low value lets a key that was hot cool quickly."""
+        """Where a key's heat stops; a low value lets a key that was hot cool quickly."""
         self._table = np.full((64, 2), _EMPTY, dtype=np.int64)
         self._keys = 0
 
@@ -169,7 +170,8 @@ class TupleCache:
         """The first cached row of each usable code (NONE: not cached) and the number found."""
         heads = np.empty(len(codes), dtype=np.int32)
         usable = state if state is not None else np.empty(0, dtype=np.uint8)
-        return heads, int(_find(self._table, codes, usable, heads, self.hottest))
+        found = _find(self._table, codes, usable, heads, self.hit, self.hottest)
+        return heads, int(found)
 
     def pairs(
         self, heads: Slots, start: tuple[int, int], most: int
@@ -214,6 +216,8 @@ class TupleCache:
             more = extra + len(rows) * (store.slot_nbytes + 16) + batch.num_columns * 64
             if self.nbytes + more > self.limit:
                 store.compact_values()
+                if self.nbytes + more > self.limit and store.high > store.live + len(rows):
+                    self.compact()
         slots = store.put(batch, rows)
         ends = np.cumsum(row_count)
         following = np.append(slots[1:], np.int32(NONE))
@@ -248,13 +252,17 @@ class TupleCache:
         at = np.unique(random.integers(0, len(self._table), int(count / _LOAD) + 1))
         return self.entries(at)
 
-    def cool(self) -> None:
-        """Halve every heat, so that old hits fade."""
+    def first_rows(self) -> Slots:
+        """The first cached row of each entry, in the order of `entries`."""
+        used = self._table[self._table[:, 1] != _EMPTY, 1]
+        return (used & np.int64(0x7FFFFFFF)).astype(np.int32)
+
+    def cool(self, left: float = 0.5) -> None:
+        """Leave this part of every heat, so that old hits fade."""
         used = self._table[:, 1] != _EMPTY
         entries = self._table[used, 1]
-        self._table[used, 1] = (entries & np.int64(0x7FFFFFFF)) | (
-            (entries >> np.int64(33)) << np.int64(32)
-        )
+        heats = ((entries >> np.int64(32)) * left).astype(np.int64)
+        self._table[used, 1] = (entries & np.int64(0x7FFFFFFF)) | (heats << np.int64(32))
 
     def clear(self) -> None:
         codes, _ = self.entries()

@@ -92,6 +92,23 @@ def codes_of(columns: Columns, seed: int = HASH_SEED) -> Int64s:
     return hashes.view(np.int64)
 
 
+def columns_of(codes: Int64s, key_types: Sequence[pa.DataType]) -> list[pa.Array]:
+    """The keys of exact codes: the inverse of `codes_of`."""
+    (t,) = key_types
+    if pa.types.is_decimal(t):
+        words = np.stack([codes, codes >> np.int64(63)], axis=1)
+        wide = pa.decimal128(38, t.scale)
+        column = pa.Array.from_buffers(wide, len(codes), [None, pa.py_buffer(words)])
+        return [column.cast(t)]
+    if pa.types.is_uint64(t):
+        return [pa.array((codes ^ _INT64_MIN).view(np.uint64))]
+    if pa.types.is_integer(t):
+        return [pa.array(codes).cast(t)]
+    if pa.types.is_date32(t):
+        return [pa.array(codes.astype(np.int32)).cast(t)]
+    return [pa.Array.from_buffers(t, len(codes), [None, pa.py_buffer(np.ascontiguousarray(codes))])]
+
+
 def any_null(columns: Columns) -> npt.NDArray[np.bool_] | None:
     """Rows with a null in any of the columns, or None where there is none."""
     found: npt.NDArray[np.bool_] | None = None

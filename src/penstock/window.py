@@ -178,7 +178,8 @@ class Window:
             return np.empty(0, dtype=np.int32)
         self.make_room(batch, rows)
         if int(arrivals[-1]) - self._base >= _UINT32:
-            self._rebase(int(arrivals[-1]))
+            self._rebase(int(arrivals[0]), int(arrivals[-1]))
+            arrivals = np.maximum(arrivals, self._base)
         dated = pa.RecordBatch.from_arrays(
             [*batch.columns, _zeros(batch.num_rows)], schema=self.store.schema
         )
@@ -295,10 +296,14 @@ class Window:
             moves.apply(self.head)
         return moves
 
-    def _rebase(self, newest: int) -> None:
-        """Move the zero of the 32-bit stamps to the oldest row; a row 2**32 rows old stays at 0."""
+    def _rebase(self, oldest: int, newest: int) -> None:
+        """Move the zero of the 32-bit stamps up to the oldest row, those to come included.
+
+        Rows that came 2**31 rows or more before the newest all count as old as that.
+        """
         slots = self.store.living()
-        oldest = int(self._stamp[slots].min()) + self._base if len(slots) else newest
+        if len(slots):
+            oldest = min(oldest, int(self._stamp[slots].min()) + self._base)
         shift = max(oldest, newest - _UINT32 + 2**31) - self._base
         self._stamp[slots] = np.maximum(self._stamp[slots].astype(np.int64) - shift, 0)
         self._base += shift

@@ -22,6 +22,9 @@ class LocalFeed:
     def prepare(self) -> None:
         pass
 
+    def reached(self, rows: int) -> None:
+        assert 0 < rows <= self.total
+
     def chunks(self) -> Iterator[pa.RecordBatch]:
         return self.batches(self._chunk_rows)
 

@@ -16,7 +16,14 @@ def test_a_count_below_one_is_refused(case: JoinCase, field: str) -> None:
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [("budget", "much"), ("max_wait", "soon"), ("skew", 9.0), ("missing", 2), ("order", "random")],
+    [
+        ("budget", "much"),
+        ("max_wait", "soon"),
+        ("skew", 9.0),
+        ("missing", 2),
+        ("limit", -1),
+        ("order", "random"),
+    ],
 )
 def test_what_the_core_refuses_is_refused_when_made(
     case: JoinCase, field: str, value: object

@@ -104,6 +104,14 @@ def test_r_that_fits_is_read_once_and_has_no_bound(
     assert result["bound_rows_per_read"] is None
 
 
+def test_a_limit_stops_after_the_batch_that_reaches_it(
+    case: JoinCase, page_file: str, feed_of: Callable[..., Any]
+) -> None:
+    case = replace(case, limit=1e-9)
+    result = measure_join("hybridjoin", case, page_file, feed_of(case))
+    assert result["rows_in"] == result["rows_out"] == case.batch_rows
+
+
 def test_max_wait_bounds_the_wait(
     case: JoinCase, page_file: str, feed_of: Callable[..., Any]
 ) -> None:

@@ -67,10 +67,16 @@ def test_a_budget_that_is_too_small_is_said_before_anything_is_measured(
     assert list(temporary.iterdir()) == []
 
 
+def test_so_is_a_batch_that_does_not_fit(case: JoinCase, page_file: str) -> None:
+    suite = Suite(replace(case, batch_rows=20_000), ["hybridjoin"])
+    with pytest.raises(BudgetError, match=r"hybridjoin: a batch of 400\.0 kB"):
+        suite._fitting(Path(page_file), Notes())
+
+
 def test_only_fitting_leaves_the_others_out(case: JoinCase, page_file: str) -> None:
     with open_master(page_file) as master:
         least = min_budget(case, "rootjoin", master)
-        small = replace(case, budget=least)
+        small = replace(case, budget=least, batch_rows=64)
         with pytest.raises(BudgetError):
             operator("cachejoin", small, master)
     notes = Notes()

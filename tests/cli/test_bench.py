@@ -68,6 +68,7 @@ FIELDS = {
     "stream",
     "batch_rows",
     "max_wait",
+    "limit",
 }
 MEASURED = {
     "seconds",

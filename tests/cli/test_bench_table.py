@@ -84,6 +84,15 @@ def test_a_note_where_it_is_needed(others: dict[str, Any], said: str) -> None:
     assert said in " ".join(shown([result("rootjoin", 1e6, **others)]).split())
 
 
+def test_a_join_that_was_stopped_is_marked() -> None:
+    case = JoinCase(rows=2_000_000, stream=CASE.stream, limit=2.5)
+    slow = result("inlj", 3e3, rows_in=16_384, cache_hits=0)
+    text = shown([result("rootjoin", 1e6), slow], case=case)
+    assert "inlj†" in text
+    assert "rootjoin†" not in text
+    assert "† inlj was stopped after 2.5 s, at 16,384 of 100,000,000 rows." in text
+
+
 def test_without_baselines() -> None:
     text = shown(
         [

@@ -24,7 +24,7 @@ class JoinCase:
 
     R has `rows` rows of 120 bytes and the stream `stream` rows of 20 bytes, pushed `batch_rows` at
     a time. `missing` is the share of stream rows without a partner. `direct` asks for reads past
-    the kernel's cache.
+    the kernel's cache. A join that has had `limit` seconds gets no further batch.
 
     >>> JoinCase(rows=1000, stream=5000, budget="1MB").budget_bytes
     1000000
@@ -41,11 +41,14 @@ class JoinCase:
     direct: bool = True
     max_wait: int | str | None = None
     batch_rows: int = 16_384
+    limit: float | None = None
 
     def __post_init__(self) -> None:
         for name in ("rows", "stream", "batch_rows"):
             if getattr(self, name) < 1:
                 raise BenchError(f"{name} is {getattr(self, name)}; it must be at least 1.")
+        if self.limit is not None and self.limit <= 0:
+            raise BenchError(f"limit is {self.limit} seconds; it must be above 0.")
         parse_bytes(self.budget)
         WaitLimit.parse(self.max_wait)
         self.workload()

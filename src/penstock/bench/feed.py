@@ -1,13 +1,14 @@
 """Stream rows from another process: making them costs the measured one neither time nor memory.
 
-The worker asks in lines of JSON; the answer is a length in eight bytes and that many bytes of an
-Arrow IPC message.
+The worker speaks in lines of JSON. A request for rows is answered by a length in eight bytes and
+that many bytes of an Arrow IPC message.
 """
 
 from __future__ import annotations
 
 import mmap
 import os
+import time
 from collections.abc import Callable, Iterator
 from typing import IO, Any
 
@@ -18,6 +19,7 @@ from penstock.streams.base import spans
 
 Ask = Callable[[dict[str, Any]], None]
 _LENGTH = 8
+_TELL_SECONDS = 0.2
 
 
 def send_rows(pipe: IO[bytes], rows: pa.RecordBatch) -> None:
@@ -41,6 +43,7 @@ class Feed:
         self.schema, self.total = schema, total
         self._chunk_rows, self._ask, self._source = chunk_rows, ask, source
         self._ahead: pa.RecordBatch | None = None
+        self._told_at = 0.0
 
     def prepare(self) -> None:
         """Have the first chunk ready."""
@@ -54,6 +57,13 @@ class Feed:
             chunk, self._ahead = self._ahead, None
             yield chunk
             del chunk
+
+    def reached(self, rows: int) -> None:
+        """Let the other process know that so many rows are done; now and then is enough."""
+        now = time.monotonic()
+        if now - self._told_at > _TELL_SECONDS:
+            self._told_at = now
+            self._ask({"reached": rows})
 
     def batches(self, rows: int) -> Iterator[pa.RecordBatch]:
         """All rows, so many at a time."""

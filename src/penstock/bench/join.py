@@ -72,7 +72,7 @@ def _affordable(name: str, master: Master, budget: int) -> SemiStreamJoin:
 
 
 def measure_join(name: str, case: JoinCase, path: str, feed: Feed) -> dict[str, Any]:
-    """Push the whole stream through the join, which should be warm, then flush.
+    """Push the stream through the join, which should be warm, then flush.
 
     `seconds` is the time of all pushes and the flush, `flush_seconds` that of the flush alone, and
     `rows_per_second` the rows pushed by the time of the pushes. The clock runs only inside the
@@ -91,9 +91,14 @@ def measure_join(name: str, case: JoinCase, path: str, feed: Feed) -> dict[str, 
         watch = Stopwatch()
         waited_before = core_wait()
         observer = WindowObserver(join, watch)
+        rows = 0
         for batch in feed.batches(case.batch_rows):
             watch.start()
             _drain(join.push(batch), watch, memory)
+            rows += batch.num_rows
+            feed.reached(rows)
+            if case.limit is not None and watch.seconds >= case.limit:
+                break
         pushing = watch.seconds
         observer.flush_begins()
         watch.start()

@@ -16,7 +16,7 @@ from penstock.bench.resident import ONE_THREAD
 from penstock.streams import SalesStream
 
 Advance = Callable[[int], None]
-"""Told how many stream rows have been asked for so far."""
+"""Told how many stream rows are done."""
 
 
 def measure(
@@ -60,11 +60,12 @@ def _converse(
         process.stdin.flush()
         for line in process.stdout:
             message: dict[str, Any] = json.loads(line)
-            if "rows" not in message:
+            if "reached" in message:
+                advance(message["reached"])
+            elif "rows" in message:
+                send_rows(process.stdin, workload.rows(*message["rows"]))
+            else:
                 return message
-            start, stop = message["rows"]
-            advance(start)
-            send_rows(process.stdin, workload.rows(start, stop))
     except BrokenPipeError:
         pass
     return {}

@@ -106,7 +106,7 @@ class Suite:
 
     def _refused(self, name: str, master: Master) -> str:
         try:
-            operator(name, self.case, master)
+            operator(name, self.case, master).push(self.workload.rows(0, self.case.batch_rows))
         except BudgetError as error:
             return str(error)
         return ""

@@ -1,6 +1,7 @@
 """The process of one measurement: `python -m penstock.bench.worker`, a task on standard input.
 
-What it says on its standard output are lines of JSON: requests for rows, then a result or an error.
+It says lines of JSON on its standard output: requests for rows, how far it has come, and at the end
+a result or an error.
 """
 
 from __future__ import annotations

@@ -107,6 +107,12 @@ def join(
     batch_rows: Annotated[
         int, typer.Option(metavar="N", min=1, help="Stream rows of one push.")
     ] = 16_384,
+    limit: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SECONDS", min=0, help="Stop pushing to a join that has taken so long."
+        ),
+    ] = None,
     repeat: Annotated[
         int,
         typer.Option(metavar="N", min=1, help="Measure each join so often; report the median run."),
@@ -132,6 +138,7 @@ def join(
         direct=direct,
         max_wait=_wait(max_wait),
         batch_rows=batch_rows,
+        limit=limit,
     )
     suite = Suite(
         case,

@@ -88,11 +88,15 @@ def print_results(console: Console, case: JoinCase, results: list[Result]) -> No
     best = [_best(figure, ranked) for figure in figures]
     for result in ranked:
         cells = (figure.cell(result, top) for figure, top in zip(figures, best, strict=True))
-        table.add_row(result["join"], *cells)
+        table.add_row(result["join"] + "†" * _stopped(case, result), *cells)
     _add_baselines(table, figures, ranked[0])
     console.print(f"\n{case}", markup=False)
     console.print(table)
     console.print(_notes(case, ranked), style="dim", markup=False)
+
+
+def _stopped(case: JoinCase, result: Result) -> bool:
+    return bool(result["rows_in"] < case.stream)
 
 
 def _best(figure: Figure, results: list[Result]) -> float | None:
@@ -136,6 +140,10 @@ _NO_DIRECT = (
 
 def _notes(case: JoinCase, results: list[Result]) -> str:
     notes = [_MEANING]
+    for r in results:
+        if _stopped(case, r):
+            rows = f"{r['rows_in']:,} of {case.stream:,} rows"
+            notes.append(f"† {r['join']} was stopped after {case.limit:g} s, at {rows}.")
     if any((_of_bound(r) or 0) > 1.05 for r in results):
         notes.append("Above the bound: the run is short, and began with a window filled for free.")
     if any(r["rows_per_read_over"] == "whole run" for r in results):

@@ -64,8 +64,13 @@ class CacheHits(Answer):
     """Rows whose key is cached, with every cached row of it."""
 
     def __init__(
-        self, binding: Binding, batch: pa.RecordBatch, rows: Int64s, heads: Slots,
-        cache: TupleCache, cached: list[int],
+        self,
+        binding: Binding,
+        batch: pa.RecordBatch,
+        rows: Int64s,
+        heads: Slots,
+        cache: TupleCache,
+        cached: list[int],
     ) -> None:
         self._binding, self._batch, self._rows = binding, batch, rows
         self._heads, self._cache, self._cached = heads, cache, cached
@@ -101,14 +106,15 @@ class PageRows:
         self.batch, self.codes = batch, codes
         self.unique = len(codes) < 2 or not bool(np.any(codes[1:] == codes[:-1]))
         self.output = batch.select(list(binding.columns))
-        self._keys = [batch.column(n) for n in binding.master_key]
+        self.keys = [batch.column(n) for n in binding.master_key]
         self.clean = binding.meeting.exact or self.unique or self._one_key_per_code()
 
     def _one_key_per_code(self) -> bool:
         """Whether rows of equal code have equal keys (a 64-bit collision is the exception)."""
         same_code = self.codes[1:] == self.codes[:-1]
-        return bool(np.all(equal_rows([k[1:] for k in self._keys], [k[:-1] for k in self._keys])
-                           | ~same_code))
+        return bool(
+            np.all(equal_rows([k[1:] for k in self.keys], [k[:-1] for k in self.keys]) | ~same_code)
+        )
 
     def match(self, keys: Keys, exact: bool) -> tuple[Int64s, Int64s]:
         """For each key, the first of its rows here and how many there are."""
@@ -126,7 +132,7 @@ class PageRows:
             hit = np.flatnonzero(count)
             chosen = pa.array(first[hit])
             same = equal_rows(
-                [c.take(pa.array(hit)) for c in keys.columns], [k.take(chosen) for k in self._keys]
+                [c.take(pa.array(hit)) for c in keys.columns], [k.take(chosen) for k in self.keys]
             )
             count[hit[~same]] = 0
         return first, count
@@ -140,7 +146,7 @@ class PageRows:
         here += np.repeat(first, count)
         same = equal_rows(
             [c.take(pa.array(rows)) for c in keys.columns],
-            [k.take(pa.array(here)) for k in self._keys],
+            [k.take(pa.array(here)) for k in self.keys],
         )
         return rows[same], here[same]
 
@@ -201,8 +207,6 @@ class PageMatches(Answer):
         whole = self._simple and len(rows) == self._stream.num_rows
         stream = self._stream if whole else take(self._stream, rows)
         any_missing = bool(missing.any())
-        chosen = take(
-            self._page.output, pa.array(here, mask=missing if any_missing else None)
-        )
+        chosen = take(self._page.output, pa.array(here, mask=missing if any_missing else None))
         reasons = np.where(missing, np.uint8(NO_SUCH_ROW), np.uint8(0)) if any_missing else None
         return self._binding.compose(stream.columns, chosen.columns, reasons)

@@ -125,6 +125,8 @@ class SemiStreamJoin:
         names = binding.cached_schema(master).names
         self._cached_output = [names.index(n) for n in binding.columns]
         self._cached_key = [] if binding.meeting.exact else list(binding.master_key)
+        self._index = master.index_nbytes + self.window.index_nbytes
+        self._version = master.version
 
     # -- the contract -----------------------------------------------------------------------
 
@@ -202,10 +204,16 @@ class SemiStreamJoin:
         return self._run(self._work_on_hand, waiting)
 
     def refresh(self, changes: Changes | None) -> None:
-        """The master changed: drop stale cache entries and file the window anew."""
+        """The master changed: drop stale cache entries and file the window anew.
+
+        Raises BudgetError when the new version's pages leave no room for a window; what waits can
+        then be restored into a join with a larger budget.
+        """
         if changes is None:
             return
         self._require_delivered("refresh")
+        self._make_room_for_pages()
+        self._version = self.master.version
         self._open = None
         if self.cache is not None:
             if changes.ranges is None:
@@ -228,6 +236,7 @@ class SemiStreamJoin:
             self._slice.pages = self.master.page_of(
                 self.binding.keys(self._slice.batch.take(pa.array(self._slice.misses)))
             )
+        self._tidy()
 
     @property
     def stats(self) -> JoinStats:
@@ -291,6 +300,12 @@ class SemiStreamJoin:
                 self._counters.rows_out += piece.num_rows
                 self._counters.held({**self.held_by_part(), "output": piece.nbytes})
                 return piece
+            if self.master.version != self._version:
+                raise StateError(
+                    f"the master went from version {self._version} to {self.master.version} and "
+                    "this join was not told. Call join.refresh(changes) with what master.refresh() "
+                    "returned before the next push."
+                )
             if not work():
                 return None
 
@@ -386,9 +401,7 @@ class SemiStreamJoin:
             self._read_scheduled(left)
             return
         now = slice(part.admitted, part.admitted + room)
-        slots = self.window.admit(
-            part.batch, part.misses[now], part.pages[now], part.arrivals[now]
-        )
+        slots = self.window.admit(part.batch, part.misses[now], part.pages[now], part.arrivals[now])
         self._was_admitted(slots)
         part.admitted += len(slots)
         if part.admitted == len(part.misses):
@@ -423,7 +436,7 @@ class SemiStreamJoin:
         rows = PageRows(self.binding, batch)
         self._counters.page_reads += len(pages)
         self.schedule.was_read(pages, self.window.count[pages], self.window, self._now)
-        self._open = OpenPages(pages, rows)
+        self._open = OpenPages(pages, rows, self.window)
         return True
 
     def _answer_open_pages(self) -> bool:
@@ -443,30 +456,32 @@ class SemiStreamJoin:
         self._counters.rows_read_for += len(slots)
         self._counters.unmatched += answer.unmatched
         self._answers.append(answer)
-        if self.admission is not None and not opened.learnt and opened.rows.clean:
+        if self.cache is not None and not opened.learnt and opened.rows.clean:
             opened.learnt = True
-            self._learn(opened.rows, answer, waiting / len(slots))
+            self._learn(opened, answer, waiting / len(slots))
         return True
 
     def _leave(self, slots: Slots) -> None:
         """Rows were answered: here they leave the window at once."""
         self.window.free(slots)
 
-    def _learn(self, rows: PageRows, answer: PageMatches, scale: float) -> None:
-        assert self.cache is not None and self.admission is not None
-        hit = np.flatnonzero(answer.count)
-        matches = np.bincount(answer.first[hit], minlength=len(rows.codes))
-        first = np.flatnonzero(matches)
-        if not len(first):
+    def _learn(self, opened: OpenPages, answer: PageMatches, scale: float) -> None:
+        if self.admission is None or self.cache is None:
             return
+        seen = self._candidates(opened.rows, answer, scale)
+        if len(seen):
+            self.admission.learn(self.cache, seen)
+
+    def _candidates(self, rows: PageRows, answer: PageMatches, scale: float) -> Candidates:
+        """The keys that rows waited for, where only one in `scale` of these was answered yet."""
+        assert self.cache is not None
+        matches = np.bincount(answer.first[np.flatnonzero(answer.count)], minlength=len(rows.codes))
+        first = np.flatnonzero(matches)
         per_key = np.ones(len(first), dtype=np.int64)
         if not rows.unique:
             per_key = np.searchsorted(rows.codes, rows.codes[first], side="right") - first
         cached = rows.batch.select(self.cache.store.schema.names)
-        self.admission.learn(
-            self.cache,
-            Candidates(rows.codes[first], first, per_key, matches[first] * scale, cached),
-        )
+        return Candidates(rows.codes[first], first, per_key, matches[first] * scale, cached)
 
     def _piece_rows(self) -> int:
         """Output rows that fit their share, by the width of the rows in hand and of those waiting."""
@@ -506,15 +521,33 @@ class SemiStreamJoin:
         self._hand_most = held
         self.window.limit = limit
 
+    def _make_room_for_pages(self) -> None:
+        """Pages may be more and longer than before: the window gives what they take."""
+        master = self.master
+        index = master.index_nbytes + Window.index_nbytes_for(master.num_pages)
+        buffer = master.buffer_nbytes(self.pages_per_read)
+        limit = self.window.limit - (index - self._index) - (buffer - self.disk_buffer)
+        # A quarter of the least window still works, though with more reads.
+        least = self.sizing.least_window // 4
+        if limit < least:
+            raise BudgetError(
+                f"the new version of R has {master.num_pages} pages of up to "
+                f"{format_bytes(master.max_page_nbytes)}; the budget of "
+                f"{format_bytes(self.plan.budget_bytes)} is {format_bytes(least - limit)} too small "
+                "for them. Restore what waits into a join with a larger budget."
+            )
+        self._index, self.disk_buffer, self.window.limit = index, buffer, limit
+
     def _conform(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         wanted = self.binding.stream_schema
         if batch.schema.equals(wanted, check_metadata=True):
             return batch
         if batch.schema.names == wanted.names and batch.schema.types == wanted.types:
             return pa.RecordBatch.from_arrays(batch.columns, schema=wanted)
-        if batch.schema.names == wanted.names and [
-            plain_type(t) for t in batch.schema.types
-        ] == wanted.types:
+        if (
+            batch.schema.names == wanted.names
+            and [plain_type(t) for t in batch.schema.types] == wanted.types
+        ):
             return plain_batch(batch, wanted)
         raise SchemaError(
             f"the batch has the columns ({_columns(batch.schema)}), but the join was built for "
@@ -551,5 +584,9 @@ class _Slice:
 class OpenPages:
     """Pages in the disk buffer, until every row that waits for them is answered."""
 
-    def __init__(self, pages: Int64s, rows: PageRows) -> None:
+    def __init__(self, pages: Int64s, rows: PageRows, window: Window) -> None:
         self.pages, self.rows, self.learnt = pages, rows, False
+        self.waiting = window.count[pages].astype(np.float64)
+        """Rows that waited for each page when it was read."""
+        self.since = window.first[pages]
+        """The arrival of the first of them."""

@@ -39,7 +39,11 @@ class Binding:
 
     @classmethod
     def resolve(
-        cls, master: Master, stream_schema: pa.Schema, on: On, on_miss: OnMiss,
+        cls,
+        master: Master,
+        stream_schema: pa.Schema,
+        on: On,
+        on_miss: OnMiss,
         columns: Sequence[str] | None,
     ) -> Binding:
         if on_miss not in ("null", "drop", "mark"):
@@ -74,7 +78,12 @@ class Binding:
         if on_miss == "mark":
             added.append(pa.field(MISS, pa.string()))
         return cls(
-            stream_schema, stream_key, tuple(master.key), tuple(chosen), on_miss, meeting,
+            stream_schema,
+            stream_key,
+            tuple(master.key),
+            tuple(chosen),
+            on_miss,
+            meeting,
             pa.schema([*stream_schema, *added]),
         )
 

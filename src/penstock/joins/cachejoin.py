@@ -16,7 +16,7 @@ from penstock.joins.yielding_cache import LEAST_CACHE, YieldingCache
 from penstock.masters.base import Master
 from penstock.schedules import OldestFirst
 
-_MOST_SHARE = 0.6
+_MOST_SHARE = 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +27,7 @@ class CachePlan(JoinPlan):
     part that serves a Zipf 1 stream best: 1 / (1 + ln(R_t / h_R)), where R_t are the rows of R and
     h_R those that the part can hold. This maximises h_S / (1 − p_N), the rows served per read,
     with p_N = ln h_R / ln R_t the share of the stream that the cache answers; it is never above
-    0.6, so that a window remains when nearly all of R would fit.
+    0.5, so that a window remains when nearly all of R would fit.
 
     `promote_at` is the number of waiting rows from which on a row of R enters the cache; left out,
     it is as low as it can be without a full cache exchanging more than a sixteenth of its keys
@@ -121,17 +121,20 @@ def tuple_cache(
 ) -> TupleCache:
     """An empty cache with its part of the bytes; the window keeps the least that it needs."""
     schema = binding.cached_schema(master)
-    if share is None:
-        share = zipf_share(sizing.free, _key_nbytes(TupleCache(schema, 1), master), master.num_rows)
     most = sizing.free - sizing.least_window
-    return TupleCache(schema, max(min(int(share * sizing.free), most), LEAST_CACHE))
+    if share is None:
+        key = _key_nbytes(TupleCache(schema, 1), master)
+        nbytes = int(zipf_share(sizing.free, key, master.num_rows) * most)
+    else:
+        nbytes = min(int(share * sizing.free), most)
+    return TupleCache(schema, max(nbytes, LEAST_CACHE))
 
 
 def zipf_share(free: int, key_nbytes: float, num_rows: int) -> float:
     """The part of `free` bytes that is best spent on cached rows when the stream is Zipf 1.
 
     >>> round(zipf_share(40_000_000, 150, 2_000_000), 2), zipf_share(40_000_000, 150, 100)
-    (0.22, 0.6)
+    (0.22, 0.5)
     """
     share = 0.25
     for _ in range(20):

@@ -36,6 +36,11 @@ class HybridJoin(JoinPlan):
     def _operator(self, master: Master, binding: Binding, clock: Clock) -> SemiStreamJoin:
         sizing = Sizing.of(self.title, self.budget_bytes, master, binding)
         return SemiStreamJoin(
-            self, master, binding, clock,
-            sizing=sizing, schedule=OldestFirst(), window_bytes=sizing.free,
+            self,
+            master,
+            binding,
+            clock,
+            sizing=sizing,
+            schedule=OldestFirst(),
+            window_bytes=sizing.free,
         )

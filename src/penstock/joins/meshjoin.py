@@ -11,7 +11,6 @@ from penstock.budget import format_bytes, parse_bytes
 from penstock.errors import BudgetError, OptionError
 from penstock.joins.base import Clock, JoinPlan, SemiStreamJoin
 from penstock.joins.binding import Binding
-from penstock.joins.fitting import first_that_fits, halvings
 from penstock.joins.sizing import Sizing
 from penstock.masters.base import Changes, Master
 from penstock.rows import NONE, Moves, Slots
@@ -22,6 +21,8 @@ DiskBuffer = int | str | Literal["tuned", "default"]
 DEFAULT_DISK_BUFFER = 930_000
 _POINTER = 4
 _PROBE_SECONDS = 20e-9
+_BUFFER_SHARE = 4
+"""A disk buffer that is not given takes at most this part of what is free beyond one page."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ class MeshJoin(JoinPlan):
 
     `disk_buffer` is b·v_P in bytes; `"tuned"` takes the b with the highest predicted w per cost of
     a step, by trying sizes a sixteenth apart, with `read_cost` for c_IO; `"default"` the fixed
-    0.93 MB of Naeem, Dobbie & Weber, or a third of the budget where that is less.
+    0.93 MB of Naeem, Dobbie & Weber; neither takes more than a quarter of what is free.
 
     Pages: N_R / h per row, for a window of h rows, whatever the skew. Probes: one search of the
     page for each waiting row of it.
@@ -94,53 +95,46 @@ class MeshJoin(JoinPlan):
         return MeshOperator(self, master, binding, clock, self._pages_and_sizing(master, binding))
 
     def _pages_and_sizing(self, master: Master, binding: Binding) -> tuple[int, Sizing]:
-        """The pages of a step, fewer than wished for where the budget asks for it."""
-        pages = self._pages_per_step(master)
-        chosen = self.disk_buffer not in ("tuned", "default")
-        return first_that_fits(
-            [pages] if chosen else halvings(pages),
-            lambda pages: Sizing.of(
-                self.title,
-                self.budget_bytes,
-                master,
-                binding,
-                pages_per_read=pages,
-                extra_index=_Queue.nbytes_for(64, steps_of_round(master, pages)),
-            ),
+        """The pages of a step, and the budget shared out for them."""
+        one = self._sizing(master, binding, 1)
+        most = one.disk_buffer + (one.free - one.least_window) // _BUFFER_SHARE
+        if self.disk_buffer == "tuned":
+            pages = tuned_pages_per_step(one.disk_buffer + one.free, most, master, self.read_cost)
+        elif self.disk_buffer == "default":
+            pages = _pages_within(DEFAULT_DISK_BUFFER, master)
+            while pages > 1 and master.buffer_nbytes(pages) > most:
+                pages = pages * 15 // 16
+        else:
+            pages = _pages_within(parse_bytes(self.disk_buffer), master)
+        return pages, self._sizing(master, binding, pages)
+
+    def _sizing(self, master: Master, binding: Binding, pages: int) -> Sizing:
+        return Sizing.of(
+            self.title,
+            self.budget_bytes,
+            master,
+            binding,
+            pages_per_read=pages,
+            extra_index=_Queue.nbytes_for(64, steps_of_round(master, pages)),
         )
 
-    def _pages_per_step(self, master: Master) -> int:
-        budget, page = self.budget_bytes, _page_nbytes(master)
-        if self.disk_buffer == "tuned":
-            return tuned_pages_per_step(budget, master, self.read_cost)
-        if self.disk_buffer == "default":
-            return _pages_within(min(DEFAULT_DISK_BUFFER, budget // 3), page, master)
-        pages = _pages_within(parse_bytes(self.disk_buffer), page, master)
-        held = master.buffer_nbytes(pages)
-        if pages > 1 and held > budget // 2:
-            raise BudgetError(
-                f"{self.title}: a disk buffer of {pages} pages holds {format_bytes(held)} of a "
-                f"budget of {format_bytes(budget)}; it may be half. Raise the budget, or lower "
-                "disk_buffer (or leave it 'tuned')."
-            )
-        return pages
 
-
-def tuned_pages_per_step(budget: int, master: Master, cost: ReadCost) -> int:
+def tuned_pages_per_step(nbytes: int, most: int, master: Master, cost: ReadCost) -> int:
     """The pages per step for which rows admitted per second are most, all else being equal.
 
-    The rows of a step are w ∝ b (M − buffer(b)); what they cost each, beyond their share of the
-    read, is the same for every b and decides nothing.
+    `nbytes` are shared by disk buffer and window; the buffer may have `most` of them. The rows of
+    a step are w ∝ b (nbytes − buffer(b)); what they cost each, beyond their share of the read, is
+    the same for every b and decides nothing.
     """
     page, rows = _page_nbytes(master), master.num_rows / max(master.num_pages, 1)
     best, best_rate, pages = 1, 0.0, 1
     while pages <= master.num_pages:
         held = master.buffer_nbytes(pages)
-        if held > budget // 2 and pages > 1:
+        if held > most and pages > 1:
             break
         steps = -(-master.num_pages // pages)
         seconds = cost.of(pages * page) + pages * rows * _PROBE_SECONDS
-        rate = max(budget - held, 1) / (steps * seconds)
+        rate = max(nbytes - held, 1) / (steps * seconds)
         if rate > best_rate:
             best, best_rate = pages, rate
         pages += max(pages // 16, 1)
@@ -155,8 +149,8 @@ def _page_nbytes(master: Master) -> float:
     return max(master.data_nbytes / max(master.num_pages, 1), 1.0)
 
 
-def _pages_within(nbytes: int, page: float, master: Master) -> int:
-    return int(max(1, min(nbytes // page, master.num_pages)))
+def _pages_within(nbytes: int, master: Master) -> int:
+    return int(max(1, min(nbytes // _page_nbytes(master), master.num_pages)))
 
 
 class MeshOperator(SemiStreamJoin):

@@ -6,17 +6,21 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.admission import CheaperToHold
+from penstock.admission import Candidates
+from penstock.cheaper_to_hold import CheaperToHold, PagesRead, Rates
 from penstock.errors import BudgetError
 from penstock.fronts import TupleCache
 from penstock.joins.answers import PageMatches, PageRows, Unmatchable
-from penstock.joins.base import Clock, JoinPlan, SemiStreamJoin
+from penstock.joins.base import Clock, JoinPlan, SemiStreamJoin, OpenPages
 from penstock.joins.binding import Binding
 from penstock.joins.sizing import Sizing
-from penstock.keys import NO_SUCH_ROW, Int64s, Keys
+from penstock.keys import NO_SUCH_ROW, Int64s, Keys, columns_of
 from penstock.masters.base import Changes, Master
+from penstock.memory import take
+from penstock.rows import Slots
 from penstock.schedules import LongestTotalWait
 
 _EMPTY_CACHE = 64 * 16
@@ -62,12 +66,11 @@ class RootJoin(JoinPlan):
     title: ClassVar[str] = "ROOTJOIN"
 
     def _operator(self, master: Master, binding: Binding, clock: Clock) -> SemiStreamJoin:
-        sizing = Sizing.of(self.title, self.budget_bytes, master, binding)
+        sizing = Sizing.of(self.title, self.budget_bytes, master, binding, thrift=2.0)
         return _RootJoinOperator(self, master, binding, clock, sizing)
 
 
 class _RootJoinOperator(SemiStreamJoin):
-    admission: CheaperToHold
     cache: TupleCache
 
     def __init__(
@@ -76,15 +79,23 @@ class _RootJoinOperator(SemiStreamJoin):
         first = _EMPTY_CACHE + int(sizing.free * _FIRST_CACHE)
         cache = TupleCache(binding.cached_schema(master), first, sizing.free)
         super().__init__(
-            plan, master, binding, clock, sizing=sizing, schedule=LongestTotalWait(),
-            window_bytes=sizing.free - cache.limit, cache=cache, admission=CheaperToHold(1.0),
+            plan,
+            master,
+            binding,
+            clock,
+            sizing=sizing,
+            schedule=LongestTotalWait(),
+            window_bytes=sizing.free - cache.limit,
+            cache=cache,
         )
+        self._rule = CheaperToHold()
+        self._roots: npt.NDArray[np.float32] | None = None
         self._step = max(int(sizing.free * _STEP), 1)
         self._step_is_due = False
         self._wanted = 0
         self._epoch_start = (0, 0)
         self._rounds_since = (0, 0)
-        self._epoch_end = 0
+        self._epoch = self._epoch_end = 0
         self._loaded = 0
         self.complete = False
         """Whether all of R is in the cache."""
@@ -113,14 +124,14 @@ class _RootJoinOperator(SemiStreamJoin):
         first = self._loaded
         last = min(first + self.pages_per_read, self.master.num_pages)
         pages = np.arange(first, last)
-        rows = PageRows(
-            self.binding, self.master.read(pages, self.binding.read_columns)
-        )
+        rows = PageRows(self.binding, self.master.read(pages, self.binding.read_columns))
         if not rows.clean:
             self._empty_cache()
             return
         self._counters.page_reads += len(pages)
-        starts = np.flatnonzero(np.append(True, rows.codes[1:] != rows.codes[:-1])[: len(rows.codes)])
+        starts = np.flatnonzero(
+            np.append(True, rows.codes[1:] != rows.codes[:-1])[: len(rows.codes)]
+        )
         counts = np.diff(np.append(starts, len(rows.codes)))
         cached = rows.batch.select(self.cache.store.schema.names)
         self.cache.add(rows.codes[starts], starts, counts, cached, np.zeros_like(starts))
@@ -139,6 +150,7 @@ class _RootJoinOperator(SemiStreamJoin):
 
     def refresh(self, changes: Changes | None) -> None:
         super().refresh(changes)
+        self._roots = None
         if changes is not None and (self.complete or self._loaded):
             self.cache.clear()
             self.complete, self._loaded = False, 0
@@ -161,7 +173,7 @@ class _RootJoinOperator(SemiStreamJoin):
         if 0.7 * self.pages_per_read <= pages <= 1.3 * self.pages_per_read:
             return
         budget = self.sizing.budget
-        most = min(budget // 100 + self.cache.limit // 4, budget // 12)
+        most = min(budget // 100 + self.cache.limit // 8, budget // 12)
         while pages > 1 and self.master.buffer_nbytes(pages) - self.sizing.disk_buffer > most:
             pages -= 1
         more = self.master.buffer_nbytes(pages) - self.disk_buffer
@@ -187,15 +199,12 @@ class _RootJoinOperator(SemiStreamJoin):
 
     # -- the line between window and cache ----------------------------------------------------
 
-    def _learn(self, rows: PageRows, answer: PageMatches, scale: float) -> None:
+    def _learn(self, opened: OpenPages, answer: PageMatches, scale: float) -> None:
         if self.complete:
             return
-        self.admission.window_row = self.window.row_nbytes
-        super()._learn(rows, answer, scale)
-        self._wanted += self.admission.wanted
-        while (self._wanted >= self._step // 2 or self._step_is_due) and self._give_cache_more():
-            super()._learn(rows, answer, scale)
-            self._wanted = self.admission.wanted
+        seen = self._candidates(opened.rows, answer, scale)
+        if len(seen):
+            self._hold_what_pays(opened, seen)
         if self._now >= self._epoch_end:
             self._end_epoch()
         answered, reads = self._counters.rows_read_for, self._counters.page_reads
@@ -203,6 +212,38 @@ class _RootJoinOperator(SemiStreamJoin):
         if fresh >= 64:
             self._size_rounds((answered - self._rounds_since[0]) / fresh)
             self._rounds_since = (answered, reads)
+
+    def _hold_what_pays(self, opened: OpenPages, seen: Candidates) -> None:
+        rule = self._rule
+        rule.window_row = self.window.row_nbytes
+        rates = opened.waiting / (self._now - opened.since) * opened.waiting / (opened.waiting + 1)
+        if self._roots is None:
+            elapsed = np.maximum(self._now - self.window.first, 1)
+            self._roots = np.sqrt(self.window.count / elapsed).astype(np.float32)
+        self._roots[opened.pages] = np.sqrt(rates)
+        window_rows = self.window.limit / rule.window_row
+        usual = 2 * window_rows * np.sqrt(rates) / float(self._roots.sum())
+        rows = opened.rows
+
+        def page_of(first: Int64s) -> Int64s:
+            keys = Keys([take(k, first) for k in rows.keys], None, self.binding.meeting.seed)
+            keys.codes = rows.codes[first]
+            return np.searchsorted(opened.pages, self.master.page_of(keys))
+
+        def all_keys(of_pages: npt.NDArray[np.bool_]) -> Candidates:
+            first, count = _groups(rows.codes)
+            here = np.flatnonzero(of_pages[page_of(first)])
+            first, count = first[here], count[here]
+            return Candidates(rows.codes[first], first, count, np.zeros(len(first)), seen.batch)
+
+        keys_per_page = len(rows.codes) / len(usual)
+        pages = PagesRead(page_of(seen.first), opened.waiting, usual, keys_per_page, all_keys)
+        hits = rule.learn(self.cache, seen, pages)
+        self._wanted += rule.wanted
+        while (self._wanted >= self._step // 2 or self._step_is_due) and self._give_cache_more():
+            hits += rule.learn(self.cache, seen, pages)
+            self._wanted = rule.wanted
+        self._roots[opened.pages] = np.sqrt(rates * np.maximum(1 - hits, 0))
 
     def _give_cache_more(self) -> bool:
         """Move the line by a step: the window is told first, the cache gets what was given back."""
@@ -220,20 +261,44 @@ class _RootJoinOperator(SemiStreamJoin):
         return True
 
     def _end_epoch(self) -> None:
-        self._wanted = 0
-        if self._epoch_end and self.admission.cool(self.cache):
-            idle = self.cache.limit - self.cache.rows * self.cache.key_nbytes
-            if idle > 4 * self._step:
-                self.cache.compact()
-                steps = (self.cache.limit - self.cache.nbytes) // self._step - 1
-                self._move_line(-steps * self._step)
         rows, reads = self._now - self._epoch_start[0], self._counters.page_reads
         between_reads = rows * self.master.num_pages / max(reads - self._epoch_start[1], 1)
         if not self._epoch_end:  # Nothing was read while the window filled for the first time.
-            between_reads = 2 * self._now
+            self._epoch = self._rule.epoch(2 * self._now)
+        elif self._rule.cool(self.cache, self._rates(), rows):
+            idle = self.cache.limit - self.cache.rows * self.cache.key_nbytes
+            if idle > 2 * self._step:
+                self.cache.compact()
+                steps = (self.cache.limit - self.cache.nbytes) // self._step - 1
+                self._move_line(-steps * self._step)
+        self._wanted = 0
         self._epoch_start = (self._now, reads)
-        self._epoch_end = self._now + int(between_reads / self.admission.EPOCHS) + 1
+        # Hits of several epochs are added up, so their lengths may change only slowly.
+        wanted = self._rule.epoch(between_reads)
+        self._epoch = min(max(wanted, int(self._epoch / 1.5)), int(self._epoch * 1.5))
+        self._epoch_end = self._now + self._epoch
+
+    def _rates(self) -> Rates:
+        assert self._roots is not None
+        squares = self._roots.astype(np.float64) ** 2
+        window_bytes = 2 * float(self.window.limit)
+        return Rates(squares, window_bytes / float(self._roots.sum()), self._pages_of_cached)
+
+    def _pages_of_cached(self, codes: Int64s, first_rows: Slots) -> Int64s:
+        if self._cached_key:
+            columns = self.cache.store.take_columns(self._cached_key, first_rows)
+        else:
+            columns = columns_of(codes, self.binding.meeting.master_types)
+        keys = Keys(columns, None, self.binding.meeting.seed)
+        keys.codes = codes
+        return self.master.page_of(keys)
 
     def _move_line(self, to_cache: int) -> None:
         self.cache.limit += to_cache
         self.window.limit -= to_cache
+
+
+def _groups(codes: Int64s) -> tuple[Int64s, Int64s]:
+    """Where each run of equal codes starts, and its length."""
+    starts = np.flatnonzero(np.append(True, codes[1:] != codes[:-1])[: len(codes)])
+    return starts, np.diff(np.append(starts, len(codes)))

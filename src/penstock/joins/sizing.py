@@ -38,10 +38,21 @@ class Sizing:
 
     @classmethod
     def of(
-        cls, title: str, budget: int, master: Master, binding: Binding, *,
-        pages_per_read: int | None = 1, extra_index: int = 0, least_cache: int = 0,
+        cls,
+        title: str,
+        budget: int,
+        master: Master,
+        binding: Binding,
+        *,
+        pages_per_read: int | None = 1,
+        extra_index: int = 0,
+        least_cache: int = 0,
+        thrift: float = 1.0,
     ) -> Sizing:
-        """Share the budget out; `pages_per_read=None` takes as many as a sixteenth of it holds."""
+        """Share the budget out; `pages_per_read=None` takes as many as a sixteenth of it holds.
+
+        `thrift` divides the shares of slices and output: smaller pieces, more window.
+        """
         stream_row = max(_row_nbytes(binding.stream_schema), 8)
         master_row = -(-master.data_nbytes // max(master.num_rows, 1))
         output_row = stream_row + master_row + 16
@@ -59,18 +70,26 @@ class Sizing:
         }
         if sum(least.values()) > budget:
             raise BudgetError.too_small(
-                title, budget, least,
+                title,
+                budget,
+                least,
                 f"build the master with smaller pages (its largest has {master.max_page_nbytes} "
-                "bytes)" if least["one page"] > budget // 4 else "",
+                "bytes)"
+                if least["one page"] > budget // 4
+                else "",
             )
+        chosen_here = pages_per_read is None
         if pages_per_read is None:
             pages_per_read = 1
-            while (pages_per_read < 64 and pages_per_read < master.num_pages
-                   and master.buffer_nbytes(pages_per_read + 1) <= budget // 12):
+            while (
+                pages_per_read < 64
+                and pages_per_read < master.num_pages
+                and master.buffer_nbytes(pages_per_read + 1) <= budget // 12
+            ):
                 pages_per_read += 1
         disk_buffer = master.buffer_nbytes(pages_per_read)
-        slice_rows = _between(_LEAST_ROWS, budget // 40 // _SLICE_NBYTES, 16_384)
-        output_rows = _between(_LEAST_ROWS, budget // 20 // output_row, 16_384)
+        slice_rows = _between(_LEAST_ROWS, int(budget / 40 / thrift / _SLICE_NBYTES), 16_384)
+        output_rows = _between(_LEAST_ROWS, int(budget / 20 / thrift / output_row), 16_384)
         in_hand = max(slice_rows * stream_row, least["batch in hand"])
         output = output_rows * output_row
         scratch = slice_rows * _SLICE_NBYTES
@@ -79,11 +98,21 @@ class Sizing:
             slice_rows = output_rows = _LEAST_ROWS
             in_hand, output = least["batch in hand"], least["output"]
             scratch, disk_buffer = least["scratch"], least["one page"]
+            pages_per_read = 1 if chosen_here else pages_per_read
             free = budget - index - disk_buffer - in_hand - output - scratch
         return cls(
-            budget, index, disk_buffer, pages_per_read, in_hand, output, output_rows,
-            master_row + 16, scratch,
-            slice_rows, least_window, free,
+            budget,
+            index,
+            disk_buffer,
+            pages_per_read,
+            in_hand,
+            output,
+            output_rows,
+            master_row + 16,
+            scratch,
+            slice_rows,
+            least_window,
+            free,
         )
 
 

@@ -28,7 +28,7 @@ class TunedXHybridJoin(JoinPlan):
     `read_pages` (k) neighbours are read at a time; the first `pinned_pages` (l) of R stay in
     memory. All else is X-HYBRIDJOIN's. An option that is left out is tuned: the pair with the
     highest predicted service rate, for a Zipf 1 stream and R sorted by frequency, with `read_cost`
-    for c_IO.
+    for c_IO; two thirds of what is free stay window.
 
     Memory: (k + l) v_P for the disk buffer, the rest window: h_S rows. Cost of an iteration:
     c_IO(k v_P) + (d_N + d_S) c_H + w (c_O + c_E + c_S + c_A), with d_N = l v_P/v_R rows pinned and
@@ -82,15 +82,17 @@ class TunedXHybridJoin(JoinPlan):
         row = Window(binding.stream_schema, 1, 1).store.slot_nbytes
         best, best_rate = (self.read_pages or 1, self.pinned_pages or 0), 0.0
         fixed = None if self.pinned_pages is None else [self.pinned_pages]
+        least = pinned_sizing(self, master, binding, best[0], 0)
         for k in [self.read_pages] if self.read_pages else _grid(1, master.num_pages):
-            held = master.buffer_nbytes(min(k, max(master.num_pages, 1)))
-            if held > self.budget_bytes // 2:
+            more = master.buffer_nbytes(min(k, max(master.num_pages, 1))) - least.disk_buffer
+            free = least.free - more
+            if more > least.free // 2:
                 break
-            for pinned in fixed if fixed is not None else _grid(0, master.num_pages):
-                free = 0.8 * self.budget_bytes - held - pinned_nbytes(master, pinned)
-                if free < self.budget_bytes // 8:
+            for pinned in _grid(0, master.num_pages) if fixed is None else fixed:
+                window = free - pinned_nbytes(master, pinned)
+                if window < 2 * free // 3:
                     break
-                rate = self._rate(master, k, pinned, free / row)
+                rate = self._rate(master, k, pinned, window / row)
                 if rate > best_rate:
                     best, best_rate = (k, pinned), rate
         return best

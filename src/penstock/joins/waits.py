@@ -22,9 +22,7 @@ _PATTERN = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([a-z]+)\s*")
 class WaitLimit:
     """The bound on waiting, and when rows arrived: one clock reading per admitted slice."""
 
-    def __init__(
-        self, rows: int | None, seconds: float | None, clock: Callable[[], float]
-    ) -> None:
+    def __init__(self, rows: int | None, seconds: float | None, clock: Callable[[], float]) -> None:
         self.rows = rows
         self.seconds = seconds
         self._clock = clock
@@ -33,9 +31,7 @@ class WaitLimit:
         self._time = 0.0
 
     @classmethod
-    def parse(
-        cls, max_wait: MaxWait, clock: Callable[[], float] = time.monotonic
-    ) -> WaitLimit:
+    def parse(cls, max_wait: MaxWait, clock: Callable[[], float] = time.monotonic) -> WaitLimit:
         """A whole number is rows; a float, a text like '30s' and a timedelta are time."""
         rows: int | None = None
         seconds: float | None = None

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from penstock.errors import OptionError
+from penstock.errors import BudgetError, OptionError
 from penstock.joins.answers import PageRows
 from penstock.joins.base import Clock, JoinPlan, OpenPages, SemiStreamJoin
 from penstock.joins.binding import Binding
@@ -87,6 +87,7 @@ class PinnedPagesOperator(SemiStreamJoin):
             window_bytes=sizing.free - self._reserved,
         )
         self._pinned: PageRows | None = None
+        self._pinned_parts: list[pa.RecordBatch] = []
         self._pinned_is_due = False
 
     @property
@@ -97,6 +98,7 @@ class PinnedPagesOperator(SemiStreamJoin):
 
     def held_by_part(self) -> dict[str, int]:
         parts = super().held_by_part()
+        parts["disk_buffer"] += sum(part.nbytes for part in self._pinned_parts)
         if self._pinned is not None:
             parts["disk_buffer"] += self._pinned.batch.nbytes + self._pinned.codes.nbytes
         return parts
@@ -107,7 +109,6 @@ class PinnedPagesOperator(SemiStreamJoin):
             return False
         if self._pinned is None and self.pinned_pages:
             self._pinned = self._read_pinned()
-            self._counters.page_reads += self.pinned_pages
         first = int(pages[0])
         if first < self.pinned_pages:
             self._open_pinned()
@@ -132,23 +133,46 @@ class PinnedPagesOperator(SemiStreamJoin):
     def _open_pinned(self) -> None:
         assert self._pinned is not None
         self._pinned_is_due = False
-        self._open = OpenPages(np.arange(self.pinned_pages, dtype=np.int64), self._pinned)
+        self._open = OpenPages(
+            np.arange(self.pinned_pages, dtype=np.int64), self._pinned, self.window
+        )
 
     def _read_pinned(self) -> PageRows:
-        """The first pages of R, copied: the master may use its buffer again."""
-        parts: list[pa.RecordBatch] = []
-        for first in range(0, self.pinned_pages, self.pages_per_read):
+        """The first pages of R, copied: the master may use its buffer again.
+
+        Should a read fail, those before it are kept for the next attempt.
+        """
+        parts = self._pinned_parts
+        for first in range(0, self.pinned_pages, self.pages_per_read)[len(parts) :]:
             last = min(first + self.pages_per_read, self.pinned_pages)
             rows = self.master.read(np.arange(first, last), self.binding.read_columns)
+            self._counters.page_reads += last - first
             parts.append(take(rows, np.arange(rows.num_rows)))
-        return PageRows(
-            self.binding, pa.concat_batches(parts, memory_pool=POOL) if len(parts) > 1 else parts[0]
-        )
+        self._pinned_parts = []
+        whole = pa.concat_batches(parts, memory_pool=POOL) if len(parts) > 1 else parts[0]
+        return PageRows(self.binding, whole)
+
+    def _unpin(self) -> None:
+        self._pinned, self._pinned_is_due = None, False
+        self._pinned_parts = []
+
+    def _fit_hand(self, batch: pa.RecordBatch) -> None:
+        """A batch that would not fit otherwise gets the bytes of pinned pages, from then on."""
+        try:
+            super()._fit_hand(batch)
+        except BudgetError:
+            if not self._reserved or self._open is not None or self._answers:
+                raise
+            self._unpin()
+            given = min(batch.nbytes, self._reserved)
+            self._reserved -= given
+            self.window.limit += given
+            super()._fit_hand(batch)
 
     def refresh(self, changes: Changes | None) -> None:
         super().refresh(changes)
         if changes is not None:
-            self._pinned, self._pinned_is_due = None, False
+            self._unpin()
 
 
 def pinned_nbytes(master: Master, pages: int) -> int:

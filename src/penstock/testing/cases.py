@@ -21,8 +21,8 @@ from penstock.testing.tables import Tables, make_tables
 MakeMaster = Callable[[pa.Table, Sequence[str]], Master]
 """Makes a master of a table and the names of its key columns; pages of about 20 rows are best."""
 
-SNUG = 6_000
-"""Bytes above the least budget that leave a window of some hundred rows."""
+SNUG = 3_000
+"""Bytes above the least budget that leave a window of about a hundred rows."""
 ROOMY = 3_000_000
 """Bytes above the least budget that hold everything the checks join."""
 _LEAST = re.compile(r"Raise the budget to (\d+) bytes")

@@ -63,6 +63,7 @@ class CrippledMaster:
         """Calls of `read`, those that raised included."""
         self.pages_read: list[int] = []
         """Every page that a read returned, in order."""
+        self.most_pages_at_once = 0
         self._lent: list[bytearray] = []
         self._next: tuple[Master, tuple[tuple[int, int], ...] | None] | None = None
         self._reads_before = ReadCount()
@@ -98,6 +99,7 @@ class CrippledMaster:
                 f"{rows.num_rows}; a short read, made on purpose."
             )
         self.pages_read.extend(int(page) for page in pages)
+        self.most_pages_at_once = max(self.most_pages_at_once, len(pages))
         return self._lend(rows) if self.reuses_buffer else rows
 
     def look_up(self, keys: Keys | pa.Array, columns: Sequence[str]) -> pa.RecordBatch:

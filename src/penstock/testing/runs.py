@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 import pyarrow as pa
 
-from penstock.errors import MasterError
+from penstock.errors import BudgetError, MasterError
 from penstock.joins.base import SemiStreamJoin
 from penstock.testing.oracle import Expected, assert_same_rows
 from penstock.testing.tables import SERIAL
@@ -34,7 +34,14 @@ class Run:
     # -- calls ------------------------------------------------------------------------------
 
     def push(self, batch: pa.RecordBatch) -> Run:
-        return self._whole(lambda: self.join.push(batch))
+        """Push a batch; in halves when the budget does not hold it."""
+        try:
+            return self._whole(lambda: self.join.push(batch))
+        except BudgetError:
+            half = batch.num_rows // 2
+            if not half:
+                raise
+            return self.push(batch.slice(0, half)).push(batch.slice(half))
 
     def push_all(self, batches: Iterable[pa.RecordBatch]) -> Run:
         for batch in batches:

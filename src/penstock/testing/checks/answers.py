@@ -48,7 +48,7 @@ def any_batching(case: Case) -> None:
     expected = plain_join(tables.stream, tables.master, tables.on)
     sizes = np.random.default_rng(case.seed).integers(0, 60, 12)
     for batching in (1, tables.stream.num_rows, [*sizes.tolist(), 9]):
-        run = case.run(tables, spare=SNUG + tables.stream.nbytes)
+        run = case.run(tables, spare=SNUG + 2 * tables.stream.nbytes)
         run.push_all(tables.batches(batching)).flush().check_rows(expected, f"batches {batching}")
 
 

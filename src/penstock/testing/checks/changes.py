@@ -64,7 +64,7 @@ def refresh_keeps_the_budget(case: Case) -> None:
 def refresh_waits_for_answers(case: Case) -> None:
     """With answers on their way out, refresh and waiting are refused or lose nothing."""
     tables = case.tables(stream_rows=200, rows_per_key=4)
-    run = case.run(tables, spare=SNUG + 2 * tables.stream.nbytes)
+    run = case.run(tables, spare=SNUG + 4 * tables.stream.nbytes)
     for batch in tables.batches(100):
         run.try_take(run.join.push(batch), most=1)
         try:

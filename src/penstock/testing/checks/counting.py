@@ -36,13 +36,19 @@ def counters_add_up(case: Case) -> None:
 
 
 def reads_are_counted(case: Case) -> None:
-    """Page reads, reads and bytes are those that the master saw."""
+    """Page reads, reads and bytes are those that the master saw; so is the buffer for them."""
     tables = case.tables(stream_rows=300)
-    master = CrippledMaster(case.master(tables))
-    before = master.reads
-    run = case.run(tables, master=master).push_all(tables.batches(50)).flush()
-    stats, after = run.join.stats, master.reads
-    if master.num_rows:
+    for spare in (0, SNUG, 10 * SNUG):
+        master = CrippledMaster(case.master(tables))
+        before = master.reads
+        run = case.run(tables, master=master, spare=spare).push_all(tables.batches(20)).flush()
+        stats, after = run.join.stats, master.reads
         assert stats.page_reads == len(master.pages_read) > 0, (stats, len(master.pages_read))
-    assert stats.io_reads == after.io_reads - before.io_reads
-    assert stats.bytes_read == after.bytes_read - before.bytes_read
+        assert stats.io_reads == after.io_reads - before.io_reads
+        assert stats.bytes_read == after.bytes_read - before.bytes_read
+        counted = run.join.held_by_part()["disk_buffer"]
+        needed = master.buffer_nbytes(master.most_pages_at_once)
+        assert counted >= needed, (
+            f"{master.most_pages_at_once} pages were read at once, which takes {needed} bytes; "
+            f"{counted} are counted"
+        )

@@ -16,12 +16,12 @@ from penstock.testing.tables import SERIAL, Tables
 
 def any_read_may_fail(case: Case) -> None:
     """Whichever read fails, the same call made again goes on, and every row comes out once."""
-    tables = case.tables(stream_rows=200)
+    tables = case.tables(stream_rows=350)
     expected = plain_join(tables.stream, tables.master, tables.on)
     whole = CrippledMaster(case.master(tables))
     _run_all(case, tables, whole).check_rows(expected)
     last = whole.read_calls
-    for number in sorted({1, 2, 3, last // 2, last - 1, last} & set(range(1, last + 1))):
+    for number in sorted({1, 2, last // 2, last} & set(range(1, last + 1))):
         for short in (False, True):
             wrong = on_reads(number)
             master = CrippledMaster(
@@ -92,12 +92,12 @@ def _account_for(run: Run, pushed: int) -> None:
 
 def batch_after_a_failure_counts_anew(case: Case) -> None:
     """Once a failed call was carried through, pushing an equal or the same batch adds its rows."""
-    tables = case.tables(stream_rows=120)
+    tables = case.tables(stream_rows=300)
     once = plain_join(tables.stream, tables.master, tables.on).rows
-    batch = next(tables.batches(120))
+    batch = next(tables.batches(300))
     for carry_on in ("flush", "push", "advance"):
-        master = CrippledMaster(case.master(tables), failing=every(3))
-        run = case.run(tables, master=master, spare=SNUG + 2 * batch.nbytes)
+        master = CrippledMaster(case.master(tables), failing=every(2))
+        run = case.run(tables, master=master, spare=SNUG + 3 * batch.nbytes)
         failed = _fails(run, batch)
         master.failing = never
         if failed and carry_on == "push":
@@ -106,7 +106,7 @@ def batch_after_a_failure_counts_anew(case: Case) -> None:
             run.advance()
         run.flush()
         run.push(batch).flush()
-        assert run.join.stats.rows_in == 240, f"carried on by {carry_on}: {run.join.stats.rows_in}"
+        assert run.join.stats.rows_in == 600, f"carried on by {carry_on}: {run.join.stats.rows_in}"
         assert run.rows_out == 2 * once.total()
 
 

@@ -91,6 +91,26 @@ def budget_holds_wide_rows(case: Case) -> None:
         run.check_rows(plain_join(stream, master, tables.on), f"wide rows, {spare} bytes to spare")
 
 
+def budget_holds_late_nulls(case: Case) -> None:
+    """Nulls that first come when the window is full, on either side, stay within the bytes."""
+    tables = case.tables(stream_rows=600, nulls=0.0, skew=0.3)
+    stream = tables.stream.drop_columns(["note"])
+    amounts = [n if n < 500 or n % 3 else None for n in range(600)]
+    stream = stream.set_column(
+        stream.column_names.index("amount"), "amount", pa.array(amounts, pa.int32())
+    )
+    rows = tables.master.num_rows
+    master = tables.master.drop_columns(["label", "sold"])
+    prices = [n if n < rows - 9 or n % 2 else None for n in range(rows)]
+    master = master.set_column(
+        master.column_names.index("price"), "price", pa.array(prices, pa.int64())
+    )
+    late = Tables(stream, master, tables.on)
+    for spare in (SNUG, 8 * SNUG, ROOMY):
+        run = case.run(late, spare=spare).push_all(late.batches(25)).flush()
+        run.check_rows(plain_join(stream, master, tables.on), f"late nulls, {spare} to spare")
+
+
 def _widened(table: pa.Table, name: str, most: int) -> pa.Table:
     """The table with texts of 0 to `most` characters in this column, narrow ones first."""
     rows = table.num_rows

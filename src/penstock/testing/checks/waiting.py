@@ -109,7 +109,7 @@ def _hand_over(one: Case, other: Case, tables: Tables, after: int, spare: int = 
     assert rows.schema.names == [*tables.stream.column_names, ARRIVAL_COLUMN, ARRIVED_AT_COLUMN]
     assert rows.column(ARRIVAL_COLUMN).to_pylist() == sorted(_serials(rows))
     assert set(_serials(rows)) == set(range(50 * after)) - answered
-    second = other.run(tables, spare=spare + tables.stream.nbytes).restore(rows)
+    second = other.run(tables, spare=spare + 3 * rows.nbytes).restore(rows)
     assert second.join.stats.rows_restored == rows.num_rows
     assert second.join.stats.rows_in == 0
     second.push_all(batches[after:]).flush()
@@ -133,7 +133,7 @@ def rows_in_hand_wait_too(case: Case) -> None:
     answered = set(first.serials())
     rows = first.join.waiting()
     assert set(_serials(rows)) == set(range(150)) - answered
-    second = case.run(tables, spare=SNUG + tables.stream.nbytes)
+    second = case.run(tables, spare=SNUG + 3 * tables.stream.nbytes)
     second.restore(rows).push(batches[3]).flush()
     _check_both(first, second, tables)
 
@@ -198,7 +198,7 @@ def restore_survives_failing_reads(case: Case) -> None:
     tables = case.tables(stream_rows=250)
     first = case.run(tables, spare=ROOMY).push_all(tables.batches(50))
     master = CrippledMaster(case.master(tables), failing=every(2))
-    second = case.run(tables, master=master, spare=2 * tables.stream.nbytes)
+    second = case.run(tables, master=master, spare=3 * tables.stream.nbytes)
     second.restore(first.join.waiting()).flush()
     _check_both(first, second, tables)
 

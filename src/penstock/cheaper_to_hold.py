@@ -1,0 +1,206 @@
+"""The caching rule of ROOTJOIN: hold rows of R that take fewer bytes than the rows waiting for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from penstock.admission import Candidates, add_what_fits, not_cached
+from penstock.fronts import TupleCache
+from penstock.keys import Int64s
+from penstock.rows import Slots
+
+Floats = npt.NDArray[np.float64]
+_EPOCH = 0.25
+"""An epoch's part of the rows between two reads of a page."""
+_FADE = 0.75
+"""What is left of a key's counted hits after an epoch."""
+_HIT = 16
+"""Heat of one hit, so that fading does not round it away."""
+_ENTER, _STAY = 1.1, 1.0
+"""Parts of its bytes that a key must save to be cached, and to stay."""
+
+
+@njit(cache=True, nogil=True)
+def _choose(starts, matches, rows, waiting, usual, keys, window_row, row_nbytes, likely, chosen, whole):  # type: ignore[no-untyped-def]
+    """Per page, the keys whose caching saves most; `likely` gets each key's expected matches.
+
+    `whole` is set where also the keys that no row waited for are worth it.
+    """
+    for page in range(waiting.size):
+        first, last = starts[page], starts[page + 1]
+        if first == last:
+            continue
+        gathered = waiting[page]
+        on_page = max(keys, float(last - first))
+        mean = gathered / on_page
+        squares, once, twice = 0.0, 0.0, 0.0
+        for i in range(first, last):
+            squares += matches[i] * matches[i]
+            once += matches[i] < 1.5
+            twice += 1.5 <= matches[i] < 2.5
+        spread = squares / on_page - mean * mean
+        chance = mean * (1.0 + 2.0 * np.sqrt(2.0 / on_page))
+        trust = max(0.0, (spread - chance) / spread) if spread > 0.0 else 0.0
+        discount = trust * once / max(once + 2.0 * twice, 1.0)
+        for i in range(first, last):
+            likely[i] = max(0.0, mean + trust * (matches[i] - mean) - discount)
+        order = np.argsort(-likely[first:last] / rows[first:last])
+        mass, held, best, take = 0.0, 0.0, 0.0, 0
+        for j in range(order.size):
+            i = first + order[j]
+            mass += likely[i]
+            held += rows[i] * row_nbytes
+            left = max(0.0, 1.0 - mass / gathered)
+            saved = usual[page] * window_row * (1.0 - np.sqrt(left)) - _ENTER * held
+            if saved > best:
+                best, take = saved, j + 1
+        unseen = on_page - (last - first)
+        if unseen > 0.0:
+            mass += unseen * mean * (1.0 - trust) + discount * (last - first)
+            left = max(0.0, 1.0 - mass / gathered)
+            held += unseen * row_nbytes
+            if usual[page] * window_row * (1.0 - np.sqrt(left)) - _ENTER * held > best:
+                whole[page] = True
+                take = order.size
+        for j in range(take):
+            chosen[first + order[j]] = True
+
+
+@njit(cache=True, nogil=True)
+def _keep(order, page_of, rates, rest, bytes_per_root, row_nbytes, kept):  # type: ignore[no-untyped-def]
+    """Per page, the cached keys that save most; `order` sorts keys by page, hottest first."""
+    first = 0
+    while first < order.size:
+        page = page_of[order[first]]
+        last, total = first, rest[page]
+        while last < order.size and page_of[order[last]] == page:
+            total += rates[order[last]]
+            last += 1
+        mass, best, take = 0.0, 0.0, 0
+        for j in range(first, last):
+            mass += rates[order[j]]
+            saved = bytes_per_root * (np.sqrt(total) - np.sqrt(max(total - mass, 0.0)))
+            saved -= _STAY * row_nbytes * (j - first + 1)
+            if saved > best:
+                best, take = saved, j - first + 1
+        for j in range(first, first + take):
+            kept[order[j]] = True
+        first = last
+
+
+@dataclass(frozen=True)
+class PagesRead:
+    """The pages that a round read, and where each candidate lies among them."""
+
+    page_of: Int64s
+    """Each candidate's place in the arrays below, ascending."""
+    waiting: Floats
+    """Rows that waited for each page."""
+    usual: Floats
+    """Rows that would wait for each page at a read once all pages are read by the square-root rule."""
+    keys: float
+    """Keys on a page, on average."""
+    all_keys: Callable[[npt.NDArray[np.bool_]], Candidates]
+    """Every key of some of the pages, waited for or not."""
+
+
+@dataclass(frozen=True)
+class Rates:
+    """What rows that wait cost: a page of rate λ takes `bytes_per_root · √λ` bytes' worth."""
+
+    of_pages: Floats
+    bytes_per_root: float
+    page_of: Callable[[Int64s, Slots], Int64s]
+    """The pages of cached keys, given their codes and first rows."""
+
+
+class CheaperToHold:
+    """Hold a row of R when that takes fewer bytes than the stream rows that would wait for it.
+
+    A page that is read when `K` rows wait for it costs `K · w` bytes' worth: `K / 2` rows of `w` bytes
+    wait on average, and the reads are worth as much again, since the square-root rule balances
+    the two. Both fall with the root of the page's rate. So caching keys that have the share `s` of
+    its rows saves `K · w · (1 - √(1 - s))` and takes the bytes of their rows: the best such set of
+    keys is cached. For a single key of `m` rows that is the rule `m · w > 2 · c`; a page all of whose
+    keys are hot needs only half of that.
+
+    Counts scatter: a key's expected matches are drawn towards the page's mean, fully where the keys
+    of a page differ by no more than chance (empirical Bayes for Poisson counts), and what keys seen
+    once owe to chance is left to those not seen at all (absolute discounting).
+
+    A cached key's rows no longer wait, so its hits are counted instead, fading by a quarter every
+    epoch. They give its rate, and the same comparison, page by page, says which keys stay.
+    """
+
+    def __init__(self) -> None:
+        self.window_row = 1.0
+        """Bytes of a waiting row."""
+        self.wanted = 0
+        """Bytes of keys that were worth it but found no room, in the last call."""
+
+    def least_matches(self, cache: TupleCache) -> float:
+        """Rows waiting at a read from which on a key of one row can be worth its place."""
+        return cache.key_nbytes / self.window_row
+
+    def learn(self, cache: TupleCache, seen: Candidates, pages: PagesRead) -> Floats:
+        """Cache what pays; returns for each page the share of its rows that will now be hits."""
+        self.wanted = 0
+        likely = np.zeros(len(seen))
+        chosen = np.zeros(len(seen), dtype=np.bool_)
+        whole = np.zeros(len(pages.waiting), dtype=np.bool_)
+        starts = np.searchsorted(pages.page_of, np.arange(len(pages.waiting) + 1))
+        _choose(
+            starts, seen.matches, seen.rows, pages.waiting, pages.usual, pages.keys,
+            self.window_row, cache.key_nbytes, likely, chosen, whole,
+        )
+        shares = np.zeros(len(pages.waiting))
+        if not chosen.any():
+            return shares
+        scaled = likely * (pages.usual / pages.waiting)[pages.page_of]
+        per_match = _HIT * _EPOCH / (1 - _FADE)
+        cache.hit, cache.hottest = _HIT, int(6 * self.least_matches(cache) * per_match) + _HIT
+        heats = np.minimum(scaled * per_match, cache.hottest).astype(np.int64)
+        order = np.flatnonzero(chosen)
+        order = order[np.argsort(-scaled[order] / seen.rows[order], kind="stable")]
+        worth = seen.only(order)
+        fresh = not_cached(cache, worth)
+        if len(fresh) < len(worth):
+            order = order[np.isin(worth.codes, fresh.codes)]
+        added = add_what_fits(cache, fresh, heats[order])
+        self.wanted = int(fresh.rows[added:].sum() * cache.key_nbytes)
+        np.add.at(shares, pages.page_of[order[:added]], likely[order[:added]])
+        shares /= pages.waiting
+        if whole.any():
+            rest = not_cached(cache, pages.all_keys(whole))
+            added = add_what_fits(cache, rest, np.full(len(rest), _HIT, dtype=np.int64))
+            self.wanted += int(rest.rows[added:].sum() * cache.key_nbytes)
+            if added == len(rest):
+                shares[whole] = 1.0
+        return np.minimum(shares, 1.0)
+
+    def epoch(self, between_reads: float) -> int:
+        """Rows of the next epoch, given the rows between two reads of a page."""
+        return int(between_reads * _EPOCH) + 1
+
+    def cool(self, cache: TupleCache, rates: Rates, rows: int) -> int:
+        """An epoch of so many rows has passed: drop the keys that no longer pay; returns how many."""
+        codes, heats = cache.entries()
+        if not len(codes):
+            return 0
+        page_of = rates.page_of(codes, cache.first_rows())
+        key_rates = heats * ((1 - _FADE) / (_HIT * max(rows, 1)))
+        kept = heats >= cache.hottest
+        order = np.lexsort((-key_rates, page_of))
+        _keep(
+            order, page_of, key_rates, rates.of_pages, rates.bytes_per_root, cache.key_nbytes, kept
+        )
+        cold = codes[~kept]
+        if len(cold):
+            cache.remove(cold)
+        cache.cool(_FADE)
+        return len(cold)

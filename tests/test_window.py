@@ -1,0 +1,279 @@
+"""The window against a model in plain Python, and its memory against the system's."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from penstock.errors import PenstockError
+from penstock.window import Window
+
+SCHEMA = pa.schema({"k": pa.int64(), "t": pa.string()})
+LIMIT = 40_000
+
+
+def rows_from(first: int, count: int) -> pa.RecordBatch:
+    """Rows numbered from `first`, with a text of uneven width."""
+    numbers = range(first, first + count)
+    return pa.record_batch({"k": numbers, "t": ["x" * (n % 9) for n in numbers]}, schema=SCHEMA)
+
+
+def admit(window: Window, first: int, pages: list[int], arrival: int | None = None) -> np.ndarray:
+    start = first if arrival is None else arrival
+    count = len(pages)
+    return window.admit(
+        rows_from(first, count), np.arange(count), np.array(pages), start + np.arange(count)
+    )
+
+
+def numbers_in(window: Window, slots: np.ndarray) -> list[int]:
+    return window.take(slots).column("k").to_pylist()
+
+
+@dataclass
+class Row:
+    number: int
+    page: int
+    arrival: int
+
+
+@dataclass
+class Model:
+    rows: list[Row] = field(default_factory=list)
+
+    def on(self, page: int) -> list[Row]:
+        return [row for row in self.rows if row.page == page]
+
+
+class WindowMachine(RuleBasedStateMachine):
+    """Rows come, are taken off and freed; pages are numbered anew; time jumps."""
+
+    @initialize(pages=st.integers(1, 12))
+    def begin(self, pages: int) -> None:
+        self.window = Window(SCHEMA, pages, LIMIT)
+        self.model = Model()
+        self.pages = pages
+        self.number = self.now = 0
+
+    @rule(data=st.data(), count=st.integers(0, 40))
+    def admit(self, data: st.DataObject, count: int) -> None:
+        batch = rows_from(self.number, count + 3)
+        count = min(count, self.window.room(batch))
+        chosen = np.sort(np.random.default_rng(self.number).permutation(count + 3)[:count])
+        pages = data.draw(
+            st.lists(st.integers(0, self.pages - 1), min_size=count, max_size=count)
+        )
+        arrivals = self.now + chosen
+        self.window.admit(batch, chosen, np.array(pages, dtype=np.int64), arrivals)
+        numbers = (self.number + chosen).tolist()
+        self.model.rows += map(Row, numbers, pages, arrivals.tolist())
+        self.number += count + 3
+        self.now += count + 3
+
+    @rule(data=st.data(), limit=st.integers(0, 50))
+    def take_off(self, data: st.DataObject, limit: int) -> None:
+        pages = data.draw(st.lists(st.integers(0, self.pages - 1), unique=True))
+        slots = self.window.take_off(np.array(sorted(pages), dtype=np.int64), limit)
+        leaving = set(numbers_in(self.window, slots))
+        waiting = [row for row in self.model.rows if row.page in pages]
+        assert len(slots) == len(leaving) == min(limit, len(waiting))
+        assert leaving <= {row.number for row in waiting}
+        arrived = dict(zip(numbers_in(self.window, slots), self.window.arrivals(slots), strict=True))
+        assert all(arrived[r.number] == r.arrival for r in waiting if r.number in arrived)
+        self.window.free(slots)
+        self.model.rows = [row for row in self.model.rows if row.number not in leaving]
+
+    @rule()
+    def compact(self) -> None:
+        self.window.compact()
+        texts = sum(row.number % 9 for row in self.model.rows)
+        slot = self.window.store.slot_nbytes
+        assert self.window.nbytes == len(self.model.rows) * slot + texts
+
+    @rule(pages=st.integers(1, 12), seed=st.integers(0, 99))
+    def number_pages_anew(self, pages: int, seed: int) -> None:
+        slots = self.window.in_order()
+        fresh = np.random.default_rng(seed).integers(0, pages, len(slots))
+        self.window.refile(slots, fresh, pages)
+        self.pages = pages
+        self.model.rows.sort(key=lambda row: row.arrival)
+        for row, page in zip(self.model.rows, fresh.tolist(), strict=True):
+            row.page = page
+
+    @precondition(lambda self: not self.model.rows or self.now - self._first() < 2**30)
+    @rule(rows=st.sampled_from([1, 2**20, 2**30]))
+    def much_time_passes(self, rows: int) -> None:
+        self.now += rows
+
+    def _first(self) -> int:
+        return min(row.arrival for row in self.model.rows)
+
+    @invariant()
+    def agrees_with_the_model(self) -> None:
+        window, rows = self.window, self.model.rows
+        window.check_invariants()
+        assert len(window) == len(rows)
+        assert window.count.tolist() == [len(self.model.on(p)) for p in range(self.pages)]
+        ordered = sorted(rows, key=lambda row: row.arrival)
+        slots = window.in_order()
+        assert numbers_in(window, slots) == [row.number for row in ordered]
+        assert window.arrivals(slots).tolist() == [row.arrival for row in ordered]
+        waits = [sum(self.now - r.arrival for r in self.model.on(p)) for p in range(self.pages)]
+        assert window.total_wait(self.now).tolist() == waits
+        assert window.nbytes <= LIMIT
+
+    @invariant()
+    def finds_the_oldest(self) -> None:
+        pages = {row.page for row in self.model.rows}
+        firsts = {page: min(row.arrival for row in self.model.on(page)) for page in pages}
+        by_age = sorted(firsts, key=firsts.__getitem__)
+        oldest = self.window.oldest()
+        if not by_age:
+            assert oldest is None
+            return
+        # A page keeps its place by the first row that it got since it was last empty.
+        assert oldest is not None
+        assert set(self.window.older_than(self.now + 1).tolist()) == pages
+        if self._whole_pages_left():
+            assert oldest == (by_age[0], firsts[by_age[0]])
+            for page in by_age:
+                older = self.window.older_than(firsts[page]).tolist()
+                assert older == by_age[: by_age.index(page)]
+
+    def _whole_pages_left(self) -> bool:
+        """Whether every page's first row is still there, as it is when pages leave whole."""
+        firsts = {p: min(r.arrival for r in self.model.on(p)) for p in {r.page for r in self.model.rows}}
+        return all(int(self.window.first[p]) == first for p, first in firsts.items())
+
+
+WindowMachine.TestCase.settings = settings(
+    max_examples=60, stateful_step_count=30, deadline=None
+)
+TestWindow = WindowMachine.TestCase
+
+
+def test_arrivals_beyond_32_bits_keep_their_order_and_their_distance() -> None:
+    window = Window(SCHEMA, 4, LIMIT)
+    admit(window, 0, [0, 1], arrival=10)
+    admit(window, 2, [1, 2], arrival=2**32 + 5)
+    admit(window, 4, [3, 0], arrival=2**32 + 2**31 - 100)
+    window.check_invariants()
+    slots = window.in_order()
+    assert numbers_in(window, slots) == [0, 1, 2, 3, 4, 5]
+    assert window.arrivals(slots)[2:].tolist() == [
+        2**32 + 5, 2**32 + 6, 2**32 + 2**31 - 100, 2**32 + 2**31 - 99,
+    ]
+    assert window.oldest() == (0, 10)
+
+
+def test_a_first_row_beyond_32_bits_is_at_home_in_an_empty_window() -> None:
+    """As when rows are restored from a stream that has run for long."""
+    window = Window(SCHEMA, 3, LIMIT)
+    admit(window, 0, [2, 0, 2, 1], arrival=2**33)
+    window.check_invariants()
+    slots = window.in_order()
+    assert window.arrivals(slots).tolist() == [2**33, 2**33 + 1, 2**33 + 2, 2**33 + 3]
+    assert window.oldest() == (2, 2**33)
+    assert window.total_wait(2**33 + 10).tolist() == [9, 7, 18]
+
+
+def test_rows_two_billion_rows_old_count_as_equally_old() -> None:
+    window = Window(SCHEMA, 3, LIMIT)
+    admit(window, 0, [1], arrival=0)
+    for step in range(1, 8):
+        admit(window, step, [2], arrival=step * 2**31)
+    window.check_invariants()
+    order = numbers_in(window, window.in_order())
+    assert sorted(order) == list(range(8))
+    assert order[-1] == 7
+    assert window.oldest() == (1, 0)
+
+
+def test_a_batch_that_spans_more_than_32_bits_is_admitted() -> None:
+    window = Window(SCHEMA, 3, LIMIT)
+    arrivals = np.array([5, 6, 2**33, 2**33 + 1])
+    window.admit(rows_from(0, 4), np.arange(4), np.array([0, 1, 2, 0]), arrivals)
+    window.check_invariants()
+    assert sorted(numbers_in(window, window.in_order())[:2]) == [0, 1]
+    assert window.arrivals(window.in_order())[2:].tolist() == [2**33, 2**33 + 1]
+
+
+def test_room_is_the_rows_that_fit_the_limit() -> None:
+    window = Window(pa.schema({"k": pa.int64()}), 2, 1000)
+    slot = window.store.slot_nbytes
+    assert slot == 8 + 4 + 4
+    assert window.room() == 1000 // slot
+    batch = pa.record_batch({"k": list(range(50))})
+    slots = window.admit(batch, np.arange(50), np.zeros(50, np.int64), np.arange(50))
+    assert window.room() == 1000 // slot - 50
+    window.limit = 500
+    assert window.room() == 0
+    window.free(window.take_off(np.array([0]), 40))
+    assert window.room() == 500 // slot - 10
+    assert len(slots) == 50
+
+
+def test_room_for_texts_counts_their_bytes() -> None:
+    window = Window(SCHEMA, 1, 20_000)
+    wide = pa.record_batch({"k": range(100), "t": ["w" * 150] * 100}, schema=SCHEMA)
+    room = window.room(wide)
+    assert 0.7 * 20_000 < room * (150 + window.store.slot_nbytes) <= 20_000
+    assert room < window.room(rows_from(0, 100))
+    for _ in range(10):
+        fit = min(window.room(wide), 100)
+        window.admit(wide, np.arange(fit), np.zeros(fit, np.int64), np.arange(fit))
+        assert window.nbytes <= window.limit
+        window.free(window.take_off(np.array([0]), 60))
+    window.check_invariants()
+
+
+def test_the_sum_of_a_page_is_checked() -> None:
+    window = Window(SCHEMA, 2, LIMIT)
+    admit(window, 0, [0, 1, 1])
+    window.check_invariants()
+    window._total[1] += 1
+    with pytest.raises(PenstockError, match="summed arrivals"):
+        window.check_invariants()
+
+
+RESIDENT = """
+import numpy as np, psutil, pyarrow as pa
+from penstock.window import Window
+me = psutil.Process()
+schema = pa.schema({"k": pa.int64(), "t": pa.string()})
+window = Window(schema, 8, 60_000_000)
+batch = pa.record_batch({"k": range(20_000), "t": ["x" * 40] * 20_000}, schema=schema)
+pages = np.arange(20_000) % 8
+def fill(first):
+    return window.admit(batch, np.arange(20_000), pages, first + np.arange(20_000))
+window.free(fill(0)); window.refile(np.empty(0, np.int32), np.empty(0, np.int64), 8); window.compact()
+empty = me.memory_info().rss
+for step in range(1, 21):
+    fill(20_000 * step)
+full, counted = me.memory_info().rss, window.nbytes
+for page in range(8):
+    window.free(window.take_off(np.array([page]), 10**6))
+window.compact()
+print(counted, window.nbytes, full - empty, me.memory_info().rss - empty)
+"""
+
+
+def test_memory_of_rows_that_left_is_given_back_to_the_system() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", RESIDENT], capture_output=True, text=True, check=True
+    )
+    counted, left, grown, kept = map(int, done.stdout.split())
+    assert counted == 400_000 * (8 + 8 + 4 + 4 + 4 + 40)
+    assert left == 0
+    assert 0.9 * counted < grown < 1.15 * counted + 2_000_000
+    assert kept < 0.1 * counted
+
+
