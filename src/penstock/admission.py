@@ -60,6 +60,8 @@ def add_what_fits(cache: TupleCache, chosen: Candidates, heats: Int64s) -> int:
     """Add keys in the order given until the cache is full; returns how many were added."""
     low, high = 0, len(chosen)
     row_count = np.cumsum(chosen.rows)
+    if high and cache.room(chosen.batch, int(row_count[-1]), high):
+        low = high
     while low < high:
         middle = (low + high + 1) // 2
         if cache.room(chosen.batch, int(row_count[middle - 1]), middle):
@@ -67,7 +69,7 @@ def add_what_fits(cache: TupleCache, chosen: Candidates, heats: Int64s) -> int:
         else:
             high = middle - 1
     if low:
-        part = chosen.only(np.arange(low))
+        part = chosen if low == len(chosen) else chosen.only(np.arange(low))
         cache.add(part.codes, part.first, part.rows, part.batch, heats[:low])
     return low
 
@@ -85,9 +87,9 @@ class FrequentKeys(Admission):
 
     `promote_at` is the number of waiting rows from which on a key is taken in. Left out, it is set
     anew at each read: as low as it can be without more keys passing it, in the time in which every
-    page is read once, than twice what there is room for and a sixteenth of those held (once the
-    room, the cache would take long to fill). How many would pass is known from a histogram of the
-    keys' waiting rows, smoothed over the last reads.
+    page is read once, than there is room for and a sixteenth of those held. How many would pass is
+    known from a histogram of the keys' waiting rows, smoothed over the last reads. So a cache
+    fills over several such times, and until it is full nothing is replaced.
     """
 
     def __init__(self, num_pages: int, promote_at: float | None, seed: int) -> None:
@@ -121,7 +123,7 @@ class FrequentKeys(Admission):
         memory = max(min(self._reads, self._num_pages // 2), 1)
         self._per_read += (counts - self._per_read) / memory
         room = max(cache.limit - cache.nbytes, 0) / cache.key_nbytes
-        most = (2 * room + len(cache) / _EXCHANGE) / self._num_pages
+        most = (room + len(cache) / _EXCHANGE) / self._num_pages
         passing = np.cumsum(self._per_read[::-1])[::-1]
         lowest = int(np.searchsorted(-passing, -most))
         self.promote_at = max(2.0 ** (lowest / _PER_DOUBLING), _LEAST_MATCHES)

@@ -12,7 +12,7 @@ import pyarrow as pa
 from numba import njit
 
 from penstock.keys import Int64s
-from penstock.rows import NONE, RowStore, Slots
+from penstock.rows import NONE, RowStore, Slots, widest_nbytes
 
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 _EMPTY = np.int64(-1)
@@ -145,6 +145,8 @@ class TupleCache:
         """What a hit adds to a key's heat."""
         self.hottest = 2**30
         """Where a key's heat stops; a low value lets a key that was hot cool quickly."""
+        self.widest = 0
+        """Bytes of the widest row held since the cache was last empty, its fixed part aside."""
         self._table = np.full((64, 2), _EMPTY, dtype=np.int64)
         self._keys = 0
 
@@ -194,7 +196,8 @@ class TupleCache:
         store = self.store
         wide = store.variable_nbytes(batch) / max(batch.num_rows, 1)
         table = max(self._table_size(self._keys + keys), len(self._table)) * 16
-        used = (store.live + rows) * store.slot_nbytes + rows * wide + store.nested_nbytes
+        slot = store.slot_nbytes_for(batch)
+        used = (store.live + rows) * slot + rows * wide + store.nested_nbytes
         used += (store.heap.live if store.heap else 0) + table
         # A tenth stays free of values, which are slid together each time the limit is reached.
         limit = self.limit * 0.9 if store.has_values else self.limit
@@ -211,14 +214,18 @@ class TupleCache:
         rows = np.repeat(first_row, row_count)
         rows += np.arange(len(rows)) - np.repeat(np.cumsum(row_count) - row_count, row_count)
         store = self.store
-        if store.has_values:
-            extra = store.variable_nbytes(batch) * len(rows) // max(batch.num_rows, 1)
-            more = extra + len(rows) * (store.slot_nbytes + 16) + batch.num_columns * 64
-            if self.nbytes + more > self.limit:
+        slot = store.slot_nbytes_for(batch)
+        more = store.variable_nbytes(batch) * len(rows) // max(batch.num_rows, 1)
+        more += len(rows) * (slot + 16) + store.high * (slot - store.slot_nbytes)
+        more += batch.num_columns * 64 if store.has_values else 0
+        if self.nbytes + more > self.limit:
+            if store.has_values:
                 store.compact_values()
-                if self.nbytes + more > self.limit and store.high > store.live + len(rows):
-                    self.compact()
+            if self.nbytes + more > self.limit and store.high > store.live + len(rows):
+                self.compact()
         slots = store.put(batch, rows)
+        if store.has_values:
+            self.widest = max(self.widest if self._keys else 0, widest_nbytes(batch))
         ends = np.cumsum(row_count)
         following = np.append(slots[1:], np.int32(NONE))
         following[ends - 1] = NONE

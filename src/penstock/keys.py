@@ -11,7 +11,7 @@ master's type cannot hold is a miss, never an overflow.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -186,13 +186,28 @@ class Keys:
     def __init__(
         self, columns: Columns, state: npt.NDArray[np.uint8] | None = None, seed: int = HASH_SEED
     ) -> None:
-        self.columns = tuple(columns)
+        self._columns: tuple[pa.Array, ...] | Callable[[], Columns] = tuple(columns)
         self.seed = seed
         self.state = state
         """One of VALID, NULL_KEY, NO_SUCH_ROW per row; None when every key is valid."""
 
+    @classmethod
+    def of_codes(cls, codes: Int64s, columns: Callable[[], Columns], seed: int) -> Keys:
+        """Valid keys whose codes are known; the columns are made when someone asks for them."""
+        keys = cls([], None, seed)
+        keys.codes = codes
+        keys._columns = columns
+        return keys
+
+    @property
+    def columns(self) -> tuple[pa.Array, ...]:
+        """The key columns, in the master's types."""
+        if callable(self._columns):
+            self._columns = tuple(self._columns())
+        return self._columns
+
     def __len__(self) -> int:
-        return len(self.columns[0])
+        return len(self.codes) if callable(self._columns) else len(self._columns[0])
 
     @cached_property
     def codes(self) -> Int64s:
@@ -200,10 +215,9 @@ class Keys:
 
     def take(self, rows: Int64s) -> Keys:
         """The keys of these rows, all valid; their codes are not computed again."""
-        indices = pa.array(rows)
-        chosen = Keys([take(c, indices) for c in self.columns], None, self.seed)
-        chosen.codes = self.codes[rows]
-        return chosen
+        return Keys.of_codes(
+            self.codes[rows], lambda: [take(c, rows) for c in self.columns], self.seed
+        )
 
     @classmethod
     def of(cls, keys: Keys | pa.Array | pa.ChunkedArray, seed: int = HASH_SEED) -> Keys:

@@ -193,6 +193,12 @@ class RowStore:
             if p.kind in ("bytes", "nested")
         )
 
+    def slot_nbytes_for(self, batch: pa.RecordBatch) -> int:
+        """Bytes of one slot when rows of the batch are held: the first null costs a byte a column."""
+        if self._validity is not None or not any(c.null_count for c in batch.columns):
+            return self.slot_nbytes
+        return self.slot_nbytes + len(self._places)
+
     # -- rows -------------------------------------------------------------------------------
 
     def put(self, batch: pa.RecordBatch, rows: Int64s) -> Slots:
@@ -363,6 +369,17 @@ class RowStore:
 
     def _matrix(self, width: int) -> npt.NDArray[np.generic]:
         return self._regions[width].array
+
+
+def widest_nbytes(batch: pa.RecordBatch) -> int:
+    """Bytes of the batch's widest row, columns of fixed width aside, at the most."""
+    widest = 0
+    for column in batch.columns if batch.num_rows else ():
+        if _is_bytes(column.type):
+            widest += int(value_spans(column)[2].max())
+        elif _fixed_width(column.type) is None and not pa.types.is_boolean(column.type):
+            widest += column.nbytes
+    return widest
 
 
 def _plain(place: _Place, width: int) -> bool:

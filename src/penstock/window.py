@@ -38,7 +38,7 @@ def _file(slots, pages, arrivals, base, link, stamp, head, count, total, first, 
 
 
 @njit(cache=True, nogil=True)
-def _unhang(pages, link, head, count, total, stamp, slots):  # type: ignore[no-untyped-def]
+def _unhang(pages, link, head, count, total, stamp, partly, slots):  # type: ignore[no-untyped-def]
     """Take rows off the pages' chains until `slots` is full.
 
     Following one chain waits for memory at every row, so up to 16 are followed side by side.
@@ -60,7 +60,8 @@ def _unhang(pages, link, head, count, total, stamp, slots):  # type: ignore[no-u
             taken += 1
             slot = link[slot]
             page = lanes[lane]
-            total[page] -= stamp[slots[taken - 1]]
+            if partly:
+                total[page] -= stamp[slots[taken - 1]]
             head[page] = slot
             count[page] -= 1
             if slot >= 0:
@@ -146,16 +147,27 @@ class Window:
     def room(self, batch: pa.RecordBatch | None = None) -> int:
         """How many more rows fit; with a batch, rows as wide as its average row."""
         store = self.store
-        slots = min(self.limit // store.slot_nbytes, store.capacity) - store.live
+        slot = store.slot_nbytes if batch is None else store.slot_nbytes_for(batch)
+        slots = min(self.limit // slot, store.capacity) - store.live
         extra = store.variable_nbytes(batch) if batch is not None else 0
         if not extra or batch is None:
             return max(slots, 0)
         wide = extra / batch.num_rows
-        used = store.live * store.slot_nbytes + (store.heap.live if store.heap else 0)
+        used = store.live * slot + (store.heap.live if store.heap else 0)
         used += store.nested_nbytes
         # A tenth stays free: the heap is slid together each time its end is reached.
         free = self.limit * 0.9 - used
-        return max(min(slots, int(free // (store.slot_nbytes + wide))), 0)
+        return max(min(slots, int(free // (slot + wide))), 0)
+
+    def crowded(self, batch: pa.RecordBatch, rows: int) -> bool:
+        """Whether so many rows of the batch need the slots of rows that left to be given back."""
+        store = self.store
+        if store.high <= store.live + rows:
+            return False
+        held = store.high * store.slot_nbytes_for(batch) + store.nested_nbytes
+        held += store.heap.live if store.heap is not None else 0
+        held += store.variable_nbytes(batch) * rows // max(batch.num_rows, 1)
+        return held > self.limit
 
     def make_room(self, batch: pa.RecordBatch, rows: Int64s) -> None:
         """Slide values together if these rows would not fit behind the last one."""
@@ -203,8 +215,10 @@ class Window:
         waiting = int(self.count[pages].sum())
         slots = np.empty(min(waiting, limit), dtype=np.int32)
         _unhang(
-            pages, self.store.link, self.head, self.count, self._total, self._stamp, slots
+            pages, self.store.link, self.head, self.count, self._total, self._stamp, waiting > limit, slots
         )
+        if waiting <= limit:
+            self._total[pages] = 0
         return slots
 
     def take(self, slots: Slots) -> pa.RecordBatch:

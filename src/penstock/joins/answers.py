@@ -16,7 +16,7 @@ from penstock.fronts import TupleCache
 from penstock.joins.binding import Binding
 from penstock.keys import NO_SUCH_ROW, Int64s, Keys
 from penstock.memory import take
-from penstock.rows import NONE, Slots
+from penstock.rows import NONE, Slots, widest_nbytes
 
 
 class Answer(ABC):
@@ -24,6 +24,8 @@ class Answer(ABC):
 
     rows_left: int
     """Stream rows that are not wholly put out."""
+    widest_partner: int = 0
+    """Bytes of the widest row of R among the partners, its fixed part aside."""
 
     @abstractmethod
     def next(self, most: int) -> pa.RecordBatch | None:
@@ -76,6 +78,7 @@ class CacheHits(Answer):
         self._heads, self._cache, self._cached = heads, cache, cached
         self._at = (0, NONE)
         self.rows_left = len(rows)
+        self.widest_partner = cache.widest
 
     @property
     def nbytes(self) -> int:
@@ -106,6 +109,7 @@ class PageRows:
         self.batch, self.codes = batch, codes
         self.unique = len(codes) < 2 or not bool(np.any(codes[1:] == codes[:-1]))
         self.output = batch.select(list(binding.columns))
+        self.widest = widest_nbytes(self.output)
         self.keys = [batch.column(n) for n in binding.master_key]
         self.clean = binding.meeting.exact or self.unique or self._one_key_per_code()
 
@@ -165,6 +169,7 @@ class PageMatches(Answer):
         self, binding: Binding, stream: pa.RecordBatch, keys: Keys, page: PageRows
     ) -> None:
         self._binding, self._stream, self._page = binding, stream, page
+        self.widest_partner = page.widest
         if page.clean:
             first, count = page.match(keys, binding.meeting.exact)
             here = None

@@ -37,7 +37,7 @@ from penstock.joins.waits import MaxWait, WaitLimit
 from penstock.keys import VALID, Int64s, Keys
 from penstock.masters.base import Changes, Master
 from penstock.masters.plain_types import plain_batch, plain_type
-from penstock.rows import NONE, Moves, Slots
+from penstock.rows import NONE, Moves, Slots, widest_nbytes
 from penstock.schedules import InPageOrder, Schedule
 from penstock.stats import Counters, JoinStats
 from penstock.window import Window
@@ -115,7 +115,8 @@ class SemiStreamJoin:
         self._now = 0
         self._hand: deque[tuple[pa.RecordBatch, Int64s | None]] = deque()
         self._hand_most = sizing.in_hand
-        self._hand_row = 0.0
+        self._widest = 0
+        self._output = sizing.output
         self.pages_per_read, self.disk_buffer = sizing.pages_per_read, sizing.disk_buffer
         self._slice: _Slice | None = None
         self._answers: deque[Answer] = deque()
@@ -293,7 +294,7 @@ class SemiStreamJoin:
     def _next_piece(self, work: Callable[[], bool]) -> pa.RecordBatch | None:
         while True:
             while self._answers:
-                piece = self._answers[0].next(self._piece_rows())
+                piece = self._answers[0].next(self._piece_rows(self._answers[0].widest_partner))
                 if piece is None:
                     self._answers.popleft()
                     continue
@@ -315,6 +316,7 @@ class SemiStreamJoin:
         if self._answer_open_pages():
             return True
         if self._slice is not None:
+            self._clear_the_way()
             self._admit_slice()
             return True
         if not self._hand:
@@ -398,7 +400,12 @@ class SemiStreamJoin:
         left = len(part.misses) - part.admitted
         room = self.window.room(part.batch)
         if room == 0:
-            self._read_scheduled(left)
+            if not self._read_scheduled(left):
+                raise BudgetError(
+                    f"a row does not fit the window, which has {format_bytes(self.window.limit)} of "
+                    f"the budget of {format_bytes(self.plan.budget_bytes)}. Restore what waits into "
+                    "a join with a larger budget."
+                )
             return
         now = slice(part.admitted, part.admitted + room)
         slots = self.window.admit(part.batch, part.misses[now], part.pages[now], part.arrivals[now])
@@ -406,6 +413,14 @@ class SemiStreamJoin:
         part.admitted += len(slots)
         if part.admitted == len(part.misses):
             self._slice = None
+
+    def _clear_the_way(self) -> None:
+        """Give back the slots of rows that left where the rows to come need their bytes."""
+        part, window = self._slice, self.window
+        assert part is not None
+        coming = min(len(part.misses) - part.admitted, window.room(part.batch))
+        if window.crowded(part.batch, coming):
+            self._was_moved(window.compact())
 
     def _was_admitted(self, slots: Slots) -> None:
         """For joins that keep an order of rows of their own."""
@@ -448,7 +463,7 @@ class SemiStreamJoin:
         if not waiting:
             self._open = None
             return True
-        slots = self.window.take_off(opened.pages, self._piece_rows())
+        slots = self.window.take_off(opened.pages, self._piece_rows(opened.rows.widest))
         stream = self.window.take(slots)
         self._counters.waited(self._now - self.window.arrivals(slots))
         self._leave(slots)
@@ -483,10 +498,11 @@ class SemiStreamJoin:
         cached = rows.batch.select(self.cache.store.schema.names)
         return Candidates(rows.codes[first], first, per_key, matches[first] * scale, cached)
 
-    def _piece_rows(self) -> int:
-        """Output rows that fit their share, by the width of the rows in hand and of those waiting."""
-        width = max(self._hand_row, self.window.row_nbytes) + self.sizing.master_row
-        return max(1, min(self.sizing.output_rows, int(self.sizing.output / width)))
+    def _piece_rows(self, widest_partner: int) -> int:
+        """Stream rows to answer, and rows to put out, at once, such that the widest would fit."""
+        width = 2 * (self.sizing.stream_row + self._widest)
+        width += max(self.sizing.master_row, widest_partner)
+        return max(1, min(self.sizing.output_rows, self._output // width))
 
     # -- keeping house ----------------------------------------------------------------------
 
@@ -501,25 +517,27 @@ class SemiStreamJoin:
         """For joins that keep slots of their own."""
 
     def _fit_hand(self, batch: pa.RecordBatch) -> None:
-        """Make room for a batch that is bigger than any before it, or refuse it."""
-        self._hand_row = batch.nbytes / max(batch.num_rows, 1)
+        """Make room for a batch that is bigger or wider than any before it, or refuse it."""
+        widest = widest_nbytes(batch)
         held = batch.nbytes + sum(b.nbytes for b, _ in self._hand)
         if self._slice is not None:
             held += self._slice.batch.nbytes
-        if held <= self._hand_most:
-            return
-        limit = self.window.limit - (held - self._hand_most)
-        least = self.sizing.least_window
-        if limit < least:
+        row = self.sizing.stream_row + widest
+        hand, output = max(held, self._hand_most), max(self._output, 2 * row)
+        limit = self.window.limit - (hand - self._hand_most) - (output - self._output)
+        # The window keeps a tenth of its bytes free, and must hold at least one row.
+        least = max(self.sizing.least_window, row * 10 // 8)
+        if limit < min(least, self.window.limit) or limit < row * 10 // 8:
             most = self._hand_most + self.window.limit - least
             raise BudgetError(
-                f"a batch of {format_bytes(batch.nbytes)} ({batch.num_rows} rows), with what is in "
-                f"hand already, does not fit the budget of {format_bytes(self.plan.budget_bytes)}; "
-                f"at most {format_bytes(most)} can be in hand. Push smaller batches (slices), "
-                "iterate what push returns before the next push, or raise the budget."
+                f"a batch of {format_bytes(batch.nbytes)} ({batch.num_rows} rows, the widest of "
+                f"{format_bytes(row)}), with what is in hand already, does not fit the budget of "
+                f"{format_bytes(self.plan.budget_bytes)}; at most {format_bytes(max(most, 0))} can be "
+                "in hand. Push smaller batches (slices), iterate what push returns before the next "
+                "push, or raise the budget."
             )
-        self._hand_most = held
-        self.window.limit = limit
+        self._hand_most, self._output, self.window.limit = hand, output, limit
+        self._widest = max(self._widest if len(self.window) or self._hand else 0, widest)
 
     def _make_room_for_pages(self) -> None:
         """Pages may be more and longer than before: the window gives what they take."""

@@ -27,7 +27,7 @@ _EMPTY_CACHE = 64 * 16
 """Bytes of a cache that holds nothing: the smallest table."""
 _ROUND = 0.01
 """Share of the window that one round of reads sets free at least."""
-_ROUND_ROWS = 2000
+_ROUND_ROWS = 4000
 """Rows that one round of reads should answer, so that its fixed work does not count."""
 _FIRST_CACHE = 0.005
 """Share of the free bytes that the cache begins with, for the very hottest keys."""
@@ -223,11 +223,12 @@ class _RootJoinOperator(SemiStreamJoin):
         self._roots[opened.pages] = np.sqrt(rates)
         window_rows = self.window.limit / rule.window_row
         usual = 2 * window_rows * np.sqrt(rates) / float(self._roots.sum())
-        rows = opened.rows
+        rows, seed = opened.rows, self.binding.meeting.seed
 
         def page_of(first: Int64s) -> Int64s:
-            keys = Keys([take(k, first) for k in rows.keys], None, self.binding.meeting.seed)
-            keys.codes = rows.codes[first]
+            keys = Keys.of_codes(
+                rows.codes[first], lambda: [take(k, first) for k in rows.keys], seed
+            )
             return np.searchsorted(opened.pages, self.master.page_of(keys))
 
         def all_keys(of_pages: npt.NDArray[np.bool_]) -> Candidates:
@@ -285,13 +286,14 @@ class _RootJoinOperator(SemiStreamJoin):
         return Rates(squares, window_bytes / float(self._roots.sum()), self._pages_of_cached)
 
     def _pages_of_cached(self, codes: Int64s, first_rows: Slots) -> Int64s:
-        if self._cached_key:
-            columns = self.cache.store.take_columns(self._cached_key, first_rows)
-        else:
-            columns = columns_of(codes, self.binding.meeting.master_types)
-        keys = Keys(columns, None, self.binding.meeting.seed)
-        keys.codes = codes
-        return self.master.page_of(keys)
+        meeting = self.binding.meeting
+
+        def columns() -> list[pa.Array]:
+            if meeting.exact:
+                return columns_of(codes, meeting.master_types)
+            return self.cache.store.take_columns(self._cached_key, first_rows)
+
+        return self.master.page_of(Keys.of_codes(codes, columns, meeting.seed))
 
     def _move_line(self, to_cache: int) -> None:
         self.cache.limit += to_cache

@@ -28,8 +28,10 @@ class Sizing:
     in_hand: int
     output: int
     output_rows: int
+    stream_row: int
+    """Bytes of a stream row but for its texts and the like."""
     master_row: int
-    """Bytes that a row of R adds to an output row."""
+    """Bytes that a row of R adds to an output row, on average."""
     scratch: int
     slice_rows: int
     least_window: int
@@ -55,7 +57,8 @@ class Sizing:
         """
         stream_row = max(_row_nbytes(binding.stream_schema), 8)
         master_row = -(-master.data_nbytes // max(master.num_rows, 1))
-        output_row = stream_row + master_row + 16
+        # A stream row that is answered is held once as it left the window and once in the output.
+        output_row = 2 * stream_row + master_row + 16
         stored = binding.stream_schema.append(pa.field(ARRIVAL, pa.uint32()))
         least_window = _LEAST_ROWS * (RowStore(stored, 1).slot_nbytes + stream_row)
         index = master.index_nbytes + Window.index_nbytes_for(master.num_pages) + extra_index
@@ -108,6 +111,7 @@ class Sizing:
             in_hand,
             output,
             output_rows,
+            stream_row,
             master_row + 16,
             scratch,
             slice_rows,

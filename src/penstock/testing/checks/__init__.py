@@ -49,6 +49,7 @@ SOME_KINDS: tuple[CheckFunction, ...] = (
     plans.budget_of_any_size,
     plans.budget_holds_wide_rows,
     plans.budget_holds_late_nulls,
+    plans.huge_row_is_refused_or_answered,
     plans.too_big_batch_is_refused,
     plans.memory_is_given_back,
     counting.counters_add_up,

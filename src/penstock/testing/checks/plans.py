@@ -11,7 +11,7 @@ from penstock.errors import BudgetError
 from penstock.testing.cases import ROOMY, SNUG, Case
 from penstock.testing.oracle import plain_join
 from penstock.testing.runs import Run
-from penstock.testing.tables import Tables
+from penstock.testing.tables import SERIAL, Tables, cut
 
 
 def plan_is_frozen(case: Case) -> None:
@@ -117,6 +117,35 @@ def _widened(table: pa.Table, name: str, most: int) -> pa.Table:
     widths = [most * i // rows if i % 3 else 0 for i in range(rows)]
     column = pa.array(["w" * width for width in widths], pa.string())
     return table.set_column(table.column_names.index(name), name, column)
+
+
+def huge_row_is_refused_or_answered(case: Case) -> None:
+    """One row far wider than all others either fits or is refused at the door, and harms no other."""
+    tables = case.tables(stream_rows=150, skew=1.5)
+    place = tables.stream.column_names.index("note")
+    for spare in (SNUG, 20 * SNUG, ROOMY):
+        for width in (1_000, 3_000, 6_000, 12_000, 60_000, 500_000):
+            notes = ["huge" * (width // 4) if n == 75 else "n" for n in range(150)]
+            stream = tables.stream.set_column(place, "note", pa.array(notes, pa.string()))
+            run = case.run(Tables(stream, tables.master, tables.on), spare=spare)
+            refused = set()
+            for batch in cut(stream, 25):
+                try:
+                    run.push(batch)
+                except BudgetError as error:
+                    assert "raise the budget" in str(error), str(error)
+                    assert batch.num_rows == 25
+                    refused.add(75)
+                    # The rows before the huge one went in when the batch was halved.
+                    known = set(run.serials()) | set(run.join.waiting().column(SERIAL).to_pylist())
+                    rest = [n for n in range(25) if batch.column(SERIAL)[n].as_py() not in known]
+                    for n in rest:
+                        if batch.column(SERIAL)[n].as_py() != 75:
+                            run.push(batch.slice(n, 1))
+            run.flush()
+            kept = set(range(150)) - refused
+            expected = plain_join(stream, tables.master, tables.on, only=kept)
+            run.check_rows(expected, f"a row of {width} bytes, {spare} bytes to spare")
 
 
 def too_big_batch_is_refused(case: Case) -> None:
