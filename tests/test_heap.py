@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+from random import Random
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -19,7 +22,7 @@ def append(heap: ByteHeap, values: list[bytes]) -> tuple[np.ndarray, np.ndarray]
 
 def gather(heap: ByteHeap, places: np.ndarray, lengths: np.ndarray) -> list[bytes]:
     offsets, data = heap.gather(places, lengths)
-    return [data[a:b].tobytes() for a, b in zip(offsets[:-1], offsets[1:], strict=True)]
+    return [data[a:b].tobytes() for a, b in pairwise(offsets)]
 
 
 def test_values_come_back_in_any_order() -> None:
@@ -50,11 +53,13 @@ def test_freed_bytes_are_held_until_compaction() -> None:
     st.lists(st.binary(max_size=20), max_size=10),
     st.randoms(use_true_random=False),
 )
-def test_compaction_keeps_what_lives(values: list[bytes], more: list[bytes], random: object) -> None:
+def test_compaction_keeps_what_lives(
+    values: list[bytes], more: list[bytes], random: Random
+) -> None:
     heap = ByteHeap(5000)
     places, lengths = append(heap, values)
-    kept = [i for i in range(len(values)) if random.random() < 0.6]  # type: ignore[attr-defined]
-    random.shuffle(kept)  # type: ignore[attr-defined]
+    kept = [i for i in range(len(values)) if random.random() < 0.6]
+    random.shuffle(kept)
     left = np.array(kept, dtype=np.int64)
     gone = np.setdiff1d(np.arange(len(values)), left)
     heap.free(lengths[gone])

@@ -10,7 +10,10 @@ from penstock.nested import NestedColumn
 
 VALUES = {
     "list": (pa.list_(pa.int8()), [[1], None, [], [2, 3], [None]]),
-    "struct": (pa.struct({"a": pa.string()}), [{"a": "x"}, None, {"a": None}, {"a": ""}, {"a": "y"}]),
+    "struct": (
+        pa.struct({"a": pa.string()}),
+        [{"a": "x"}, None, {"a": None}, {"a": ""}, {"a": "y"}],
+    ),
     "map": (pa.map_(pa.string(), pa.int8()), [[("a", 1)], None, [], [("b", 2)], [("c", None)]]),
     "dictionary": (pa.dictionary(pa.int8(), pa.string()), ["a", None, "b", "a", "c"]),
 }

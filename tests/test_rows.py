@@ -181,7 +181,9 @@ def test_links_between_rows_follow_them_through_compaction() -> None:
 @settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_any_order_of_calls_keeps_the_living_rows(data: st.DataObject) -> None:
-    schema = pa.schema({"n": pa.int64(), "t": pa.string(), "f": pa.binary(3), "l": pa.list_(pa.int8())})
+    schema = pa.schema(
+        {"n": pa.int64(), "t": pa.string(), "f": pa.binary(3), "l": pa.list_(pa.int8())}
+    )
     store = RowStore(schema, 400, 20_000)
     held: dict[int, tuple[Any, ...]] = {}
     number = 0
@@ -190,7 +192,12 @@ def test_any_order_of_calls_keeps_the_living_rows(data: st.DataObject) -> None:
         if action == "put" and len(held) < 300:
             count = data.draw(st.integers(0, 30))
             rows = [
-                (n, None if n % 7 == 3 else "t" * (n % 11), n.to_bytes(3, "big"), [n % 100] * (n % 3))
+                (
+                    n,
+                    None if n % 7 == 3 else "t" * (n % 11),
+                    n.to_bytes(3, "big"),
+                    [n % 100] * (n % 3),
+                )
                 for n in range(number, number + count)
             ]
             number += count

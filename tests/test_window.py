@@ -68,9 +68,7 @@ class WindowMachine(RuleBasedStateMachine):
         batch = rows_from(self.number, count + 3)
         count = min(count, self.window.room(batch))
         chosen = np.sort(np.random.default_rng(self.number).permutation(count + 3)[:count])
-        pages = data.draw(
-            st.lists(st.integers(0, self.pages - 1), min_size=count, max_size=count)
-        )
+        pages = data.draw(st.lists(st.integers(0, self.pages - 1), min_size=count, max_size=count))
         arrivals = self.now + chosen
         self.window.admit(batch, chosen, np.array(pages, dtype=np.int64), arrivals)
         numbers = (self.number + chosen).tolist()
@@ -86,7 +84,9 @@ class WindowMachine(RuleBasedStateMachine):
         waiting = [row for row in self.model.rows if row.page in pages]
         assert len(slots) == len(leaving) == min(limit, len(waiting))
         assert leaving <= {row.number for row in waiting}
-        arrived = dict(zip(numbers_in(self.window, slots), self.window.arrivals(slots), strict=True))
+        arrived = dict(
+            zip(numbers_in(self.window, slots), self.window.arrivals(slots), strict=True)
+        )
         assert all(arrived[r.number] == r.arrival for r in waiting if r.number in arrived)
         self.window.free(slots)
         self.model.rows = [row for row in self.model.rows if row.number not in leaving]
@@ -150,13 +150,13 @@ class WindowMachine(RuleBasedStateMachine):
 
     def _whole_pages_left(self) -> bool:
         """Whether every page's first row is still there, as it is when pages leave whole."""
-        firsts = {p: min(r.arrival for r in self.model.on(p)) for p in {r.page for r in self.model.rows}}
+        firsts = {
+            p: min(r.arrival for r in self.model.on(p)) for p in {r.page for r in self.model.rows}
+        }
         return all(int(self.window.first[p]) == first for p, first in firsts.items())
 
 
-WindowMachine.TestCase.settings = settings(
-    max_examples=60, stateful_step_count=30, deadline=None
-)
+WindowMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
 TestWindow = WindowMachine.TestCase
 
 
@@ -169,7 +169,10 @@ def test_arrivals_beyond_32_bits_keep_their_order_and_their_distance() -> None:
     slots = window.in_order()
     assert numbers_in(window, slots) == [0, 1, 2, 3, 4, 5]
     assert window.arrivals(slots)[2:].tolist() == [
-        2**32 + 5, 2**32 + 6, 2**32 + 2**31 - 100, 2**32 + 2**31 - 99,
+        2**32 + 5,
+        2**32 + 6,
+        2**32 + 2**31 - 100,
+        2**32 + 2**31 - 99,
     ]
     assert window.oldest() == (0, 10)
 
@@ -254,7 +257,9 @@ batch = pa.record_batch({"k": range(20_000), "t": ["x" * 40] * 20_000}, schema=s
 pages = np.arange(20_000) % 8
 def fill(first):
     return window.admit(batch, np.arange(20_000), pages, first + np.arange(20_000))
-window.free(fill(0)); window.refile(np.empty(0, np.int32), np.empty(0, np.int64), 8); window.compact()
+fill(0)
+window.free(window.take_off(np.arange(8), 10**6))
+window.compact()
 empty = me.memory_info().rss
 for step in range(1, 21):
     fill(20_000 * step)
@@ -275,5 +280,3 @@ def test_memory_of_rows_that_left_is_given_back_to_the_system() -> None:
     assert left == 0
     assert 0.9 * counted < grown < 1.15 * counted + 2_000_000
     assert kept < 0.1 * counted
-
-

@@ -33,7 +33,7 @@ class Candidates:
     rows: Int64s
     matches: npt.NDArray[np.float64]
     """Stream rows that waited for the key."""
-    batch: pa.RecordBatch
+    batch: pa.Table
 
     def only(self, chosen: npt.NDArray[np.generic]) -> Candidates:
         return Candidates(

@@ -19,6 +19,8 @@ _EPOCH = 0.25
 """An epoch's part of the rows between two reads of a page."""
 _FADE = 0.75
 """What is left of a key's counted hits after an epoch."""
+_OWED_TO_CHANCE = 1.25
+"""Matches that a key seen often owes to chance: 1/s where the key of rank r has rate r^-s."""
 _HIT = 16
 """Heat of one hit, so that fading does not round it away."""
 _ENTER, _STAY = 1.1, 1.0
@@ -38,15 +40,13 @@ def _choose(starts, matches, rows, waiting, usual, keys, window_row, row_nbytes,
         gathered = waiting[page]
         on_page = max(keys, float(last - first))
         mean = gathered / on_page
-        squares, once, twice = 0.0, 0.0, 0.0
+        squares = 0.0
         for i in range(first, last):
             squares += matches[i] * matches[i]
-            once += matches[i] < 1.5
-            twice += 1.5 <= matches[i] < 2.5
         spread = squares / on_page - mean * mean
         chance = mean * (1.0 + 2.0 * np.sqrt(2.0 / on_page))
         trust = max(0.0, (spread - chance) / spread) if spread > 0.0 else 0.0
-        discount = trust * once / max(once + 2.0 * twice, 1.0)
+        discount = trust * _OWED_TO_CHANCE
         for i in range(first, last):
             likely[i] = max(0.0, mean + trust * (matches[i] - mean) - discount)
         order = np.argsort(-likely[first:last] / rows[first:last])
@@ -130,8 +130,9 @@ class CheaperToHold:
     keys are hot needs only half of that.
 
     Counts scatter: a key's expected matches are drawn towards the page's mean, fully where the keys
-    of a page differ by no more than chance (empirical Bayes for Poisson counts), and what keys seen
-    once owe to chance is left to those not seen at all (absolute discounting).
+    of a page differ by no more than chance (empirical Bayes for Poisson counts). Where they differ
+    much, a key stands out partly by luck: under rates ∝ rank^-s the expectation of m matches is
+    m - 1/s, and what is taken off belongs to keys not seen.
 
     A cached key's rows no longer wait, so its hits are counted instead, fading by a quarter every
     epoch. They give its rate, and the same comparison, page by page, says which keys stay.

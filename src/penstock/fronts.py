@@ -12,6 +12,7 @@ import pyarrow as pa
 from numba import njit
 
 from penstock.keys import Int64s
+from penstock.memory import take
 from penstock.rows import NONE, RowStore, Slots, widest_nbytes
 
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
@@ -191,7 +192,7 @@ class TupleCache:
     def take(self, slots: Slots) -> list[pa.Array]:
         return self.store.take(slots)
 
-    def room(self, batch: pa.RecordBatch, rows: int, keys: int) -> bool:
+    def room(self, batch: pa.RecordBatch | pa.Table, rows: int, keys: int) -> bool:
         """Whether that many rows like the batch's, of that many keys, fit below the limit."""
         store = self.store
         wide = store.variable_nbytes(batch) / max(batch.num_rows, 1)
@@ -204,7 +205,7 @@ class TupleCache:
         return used <= limit and store.live + rows <= store.capacity
 
     def add(
-        self, codes: Int64s, first_row: Int64s, row_count: Int64s, batch: pa.RecordBatch,
+        self, codes: Int64s, first_row: Int64s, row_count: Int64s, batch: pa.RecordBatch | pa.Table,
         heats: npt.NDArray[np.int64],
     ) -> None:
         """Hold all rows of these keys: `row_count` rows of the batch from each `first_row`.
@@ -223,7 +224,7 @@ class TupleCache:
                 store.compact_values()
             if self.nbytes + more > self.limit and store.high > store.live + len(rows):
                 self.compact()
-        slots = store.put(batch, rows)
+        slots = store.put(take(batch, rows), np.arange(len(rows)))
         if store.has_values:
             self.widest = max(self.widest if self._keys else 0, widest_nbytes(batch))
         ends = np.cumsum(row_count)

@@ -38,6 +38,20 @@ class Region:
             self._map.madvise(mmap.MADV_DONTNEED, start)
 
 
-def take(data: pa.RecordBatch | pa.Array, rows: npt.NDArray[np.int64] | pa.Array) -> pa.RecordBatch:
-    """These rows of the data, allocated from the system."""
-    return pc.take(data, pa.array(rows), memory_pool=POOL)
+def take(
+    data: pa.RecordBatch | pa.Table | pa.Array | pa.ChunkedArray,
+    rows: npt.NDArray[np.int64] | pa.Array,
+) -> pa.RecordBatch | pa.Array:
+    """These rows of the data in one piece, allocated from the system."""
+    taken = pc.take(data, pa.array(rows), memory_pool=POOL)
+    return in_one_piece(taken) if isinstance(taken, pa.Table | pa.ChunkedArray) else taken
+
+
+def in_one_piece(data: pa.Table | pa.ChunkedArray) -> pa.RecordBatch | pa.Array:
+    """A table as one batch, a chunked column as one array; copied only if there are several."""
+    if isinstance(data, pa.Table):
+        arrays = [in_one_piece(column) for column in data.columns]
+        return pa.RecordBatch.from_arrays(arrays, schema=data.schema)
+    if data.num_chunks == 1:
+        return data.chunk(0)
+    return pa.concat_arrays(data.chunks, memory_pool=POOL) if data.num_chunks else pa.array([], data.type)

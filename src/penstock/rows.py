@@ -371,12 +371,13 @@ class RowStore:
         return self._regions[width].array
 
 
-def widest_nbytes(batch: pa.RecordBatch) -> int:
-    """Bytes of the batch's widest row, columns of fixed width aside, at the most."""
+def widest_nbytes(rows: pa.RecordBatch | pa.Table) -> int:
+    """Bytes of the widest row, columns of fixed width aside, at the most."""
     widest = 0
-    for column in batch.columns if batch.num_rows else ():
+    for column in rows.columns if rows.num_rows else ():
         if _is_bytes(column.type):
-            widest += int(value_spans(column)[2].max())
+            chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+            widest += max(int(value_spans(c)[2].max()) for c in chunks if len(c))
         elif _fixed_width(column.type) is None and not pa.types.is_boolean(column.type):
             widest += column.nbytes
     return widest

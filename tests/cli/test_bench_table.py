@@ -73,7 +73,7 @@ def test_what_is_not_known_is_a_dash() -> None:
     ("others", "said"),
     [
         ({"rows_per_read_over": "whole run"}, "the window never filled"),
-        ({"rows_per_read": 2000.0}, "the run is short"),
+        ({"rows_per_read": 2000.0}, "a cache was learning"),
         ({"core_wait_seconds": 20.0}, "waited up to 20 % of its time for the core"),
         ({"direct": False}, "takes no direct reads"),
         ({"polars_rows_per_second": None}, "pip install 'penstock[bench]'"),

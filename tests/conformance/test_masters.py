@@ -23,14 +23,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     else:
         seed = metafunc.config.getoption("--conformance-seed")
         chosen = pairwise(factors, seed=seed)
-    metafunc.parametrize(
-        ("master", "kind", "check"), chosen, ids=[":".join(c) for c in chosen]
-    )
+    metafunc.parametrize(("master", "kind", "check"), chosen, ids=[":".join(c) for c in chosen])
 
 
-def test_master(
-    master: str, kind: str, check: str, maker_of: Callable[[str], MakeMaster]
-) -> None:
+def test_master(master: str, kind: str, check: str, maker_of: Callable[[str], MakeMaster]) -> None:
     make = maker_of(master)
 
     def unbroken(table: object, key: object) -> object:

@@ -57,8 +57,13 @@ def counts_no_misses(join: SemiStreamJoin) -> None:
     join._counters = types.SimpleNamespace(**vars(join._counters))
     counters = type("Uncounting", (), {"unmatched": property(lambda _: 0, lambda *_: None)})
     original = type(join)(
-        join.plan, join.master, join.binding, lambda: 0.0,
-        sizing=join.sizing, schedule=join.schedule, window_bytes=join.window.limit,
+        join.plan,
+        join.master,
+        join.binding,
+        lambda: 0.0,
+        sizing=join.sizing,
+        schedule=join.schedule,
+        window_bytes=join.window.limit,
     )._counters
     join._counters = _mixed(original, counters)
 
@@ -220,11 +225,27 @@ def takes_any_batch(join: SemiStreamJoin) -> None:
 FLAWS: dict[str, Flaw] = {
     flaw.__name__: flaw
     for flaw in (
-        loses_rows, doubles_rows, swaps_partners, holds_too_much, counts_no_misses,
-        forgets_to_forget, keeps_old_pages, reads_ahead_into_its_buffer,
-        drops_rows_before_it_reads, admits_when_iterated, admits_again_after_a_failure,
-        waits_for_ever, never_drains, hides_rows_in_hand, forgets_when_rows_came, trusts_hashes,
-        answers_at_random, writes_into_its_input, invents_reasons, forgets_a_read, takes_any_batch,
+        loses_rows,
+        doubles_rows,
+        swaps_partners,
+        holds_too_much,
+        counts_no_misses,
+        forgets_to_forget,
+        keeps_old_pages,
+        reads_ahead_into_its_buffer,
+        drops_rows_before_it_reads,
+        admits_when_iterated,
+        admits_again_after_a_failure,
+        waits_for_ever,
+        never_drains,
+        hides_rows_in_hand,
+        forgets_when_rows_came,
+        trusts_hashes,
+        answers_at_random,
+        writes_into_its_input,
+        invents_reasons,
+        forgets_a_read,
+        takes_any_batch,
     )
 }
 

@@ -24,7 +24,8 @@ class WindowObserver:
     The bound is for pages with the rates of the rows admitted in that part, and for a window of
     as many rows as waited on average when a page was read, the batch in hand included (of its rows
     that are not yet probed, the share that the cache does not answer). A join that files no rows
-    reads for each row by itself; there the pages read tell the rates.
+    reads for each row by itself; there the pages read tell the rates. The bound takes the rates to
+    be steady: while a cache learns, a join can pass it.
     """
 
     def __init__(self, join: SemiStreamJoin, watch: Stopwatch) -> None:
@@ -32,15 +33,10 @@ class WindowObserver:
         self._admit, self._read = join.window.admit, join.master.read
         join.window.admit = self._admitting  # type: ignore[method-assign]
         join.master.read = self._reading  # type: ignore[method-assign]
-        self.steady_from: JoinStats | None = None
-        self.steady_seconds_from = 0.0
+        self._steady_from: tuple[JoinStats, float] | None = None
         self._steady_to: tuple[JoinStats, float] | None = None
         self._looking = True
         self._forget()
-
-    def _forget(self) -> None:
-        self._admitted, self._read_for = np.zeros((2, self._join.window.num_pages), dtype=np.int64)
-        self._waiting = self._unprobed = 0
 
     def detach(self) -> None:
         """Leave join and master as they were."""
@@ -49,7 +45,38 @@ class WindowObserver:
     def flush_begins(self) -> None:
         """The steady part ends here, if it ever began."""
         self._steady_to = self._join.stats, self._watch.seconds
-        self._looking = self.steady_from is None
+        self._looking = self._steady_from is None
+
+    def result(self) -> dict[str, Any]:
+        """Rows per read and its bound, in the steady part or, if there is none, the whole run."""
+        if self._steady_from is not None and self._steady_to is not None:
+            (before, since), (after, until) = self._steady_from, self._steady_to
+        else:
+            before, since, after, until = JoinStats(), 0.0, self._join.stats, self._watch.seconds
+        reads = after.page_reads - before.page_reads
+        answered = after.rows_read_for - before.rows_read_for
+        finished = after.rows_out - before.rows_out
+        waiting = self._waiting_rows(after.cache_hits - before.cache_hits)
+        bound = read_bound(self._rates, waiting).rows_per_read if answered and waiting else None
+        return {
+            "rows_per_read": answered / reads if reads else 0.0,
+            "bound_rows_per_read": bound,
+            "rows_per_read_over": "whole run" if self._steady_from is None else "steady part",
+            "waiting_rows_mean": waiting,
+            "steady_page_reads": reads,
+            "steady_rows_per_second": finished / (until - since) if finished else None,
+        }
+
+    @property
+    def _rates(self) -> PageNumbers:
+        return self._admitted if self._admitted.any() else self._read_for
+
+    def _waiting_rows(self, hits: int) -> float | None:
+        """How many rows waited on average when a page was read."""
+        reads, rows = int(self._read_for.sum()), int(self._rates.sum())
+        if not reads:
+            return None
+        return (self._waiting + self._unprobed * rows / (rows + hits)) / reads
 
     def _admitting(self, batch: pa.RecordBatch, rows: Any, pages: Any, arrivals: Any) -> Any:
         slots = self._admit(batch, rows, pages, arrivals)
@@ -64,50 +91,26 @@ class WindowObserver:
     ) -> pa.RecordBatch:
         self._watch.stop()
         if self._looking:
-            self._look(len(pages))
-            self._read_for[pages] += 1
+            self._look(pages)
         self._watch.start()
         return self._read(pages, columns)
 
-    def _look(self, pages: int) -> None:
+    def _look(self, pages: Sequence[int] | PageNumbers) -> None:
         window = self._join.window
         left, unprobed = rows_in_hand(self._join)
-        if self.steady_from is None and self._steady_to is None:
+        if self._steady_from is None and self._steady_to is None:
             room = window.room()
             if room < max(left + unprobed, (len(window) + room) // 50):
+                self._steady_from = self._join.stats, self._watch.seconds
                 self._forget()
-                self.steady_from = self._join.stats
-                self.steady_seconds_from = self._watch.seconds
-        self._waiting += pages * (len(window) + left)
-        self._unprobed += pages * unprobed
+        self._read_for[pages] += 1
+        self._waiting += len(pages) * (len(window) + left)
+        self._unprobed += len(pages) * unprobed
 
-    def result(self) -> dict[str, Any]:
-        """Rows per read and its bound, in the steady part or, if there is none, the whole run."""
-        if self.steady_from is not None and self._steady_to is not None:
-            before, (after, seconds) = self.steady_from, self._steady_to
-            seconds -= self.steady_seconds_from
-        else:
-            before, after, seconds = JoinStats(), self._join.stats, self._watch.seconds
-        reads = after.page_reads - before.page_reads
-        answered = after.rows_read_for - before.rows_read_for
-        hits = after.cache_hits - before.cache_hits
-        finished = after.rows_out - before.rows_out
-        bound = window_rows = None
-        rates = self._admitted if self._admitted.any() else self._read_for
-        if answered and rates.any():
-            missed = int(rates.sum()) / (int(rates.sum()) + hits)
-            pages_read = int(self._read_for.sum())
-            window_rows = (self._waiting + self._unprobed * missed) / pages_read
-            bound = read_bound(rates, window_rows).rows_per_read
-        return {
-            "rows_per_read": answered / reads if reads else 0.0,
-            "bound_rows_per_read": bound,
-            "rows_per_read_over": "whole run" if self.steady_from is None else "steady part",
-            "waiting_rows_mean": window_rows,
-            "steady_page_reads": reads,
-            "steady_cache_hits": hits,
-            "steady_rows_per_second": finished / seconds if finished and seconds else None,
-        }
+    def _forget(self) -> None:
+        pages = self._join.window.num_pages
+        self._admitted, self._read_for = np.zeros((2, pages), dtype=np.int64)
+        self._waiting = self._unprobed = 0
 
 
 def rows_in_hand(join: SemiStreamJoin) -> tuple[int, int]:

@@ -145,7 +145,9 @@ def _notes(case: JoinCase, results: list[Result]) -> str:
             rows = f"{r['rows_in']:,} of {case.stream:,} rows"
             notes.append(f"† {r['join']} was stopped after {case.limit:g} s, at {rows}.")
     if any((_of_bound(r) or 0) > 1.05 for r in results):
-        notes.append("Above the bound: the run is short, and began with a window filled for free.")
+        notes.append(
+            "Above the bound, which is for steady rates: a cache was learning, or the run is short."
+        )
     if any(r["rows_per_read_over"] == "whole run" for r in results):
         notes.append("* counted over the whole run, since the window never filled.")
     busy = max((r["core_wait_seconds"] or 0.0) / r["seconds"] for r in results)

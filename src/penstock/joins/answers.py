@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from penstock.fronts import TupleCache
 from penstock.joins.binding import Binding
 from penstock.keys import NO_SUCH_ROW, Int64s, Keys
-from penstock.memory import take
+from penstock.memory import in_one_piece, take
 from penstock.rows import NONE, Slots, widest_nbytes
 
 
@@ -99,26 +99,32 @@ class CacheHits(Answer):
 
 
 class PageRows:
-    """The rows of some pages, ready to be matched: sorted codes and the columns."""
+    """The rows of some pages, ready to be matched: sorted codes and the columns, as they were read."""
 
-    def __init__(self, binding: Binding, batch: pa.RecordBatch) -> None:
-        codes = binding.meeting.master_codes([batch.column(n) for n in binding.master_key])
+    def __init__(self, binding: Binding, table: pa.Table) -> None:
+        names, meeting = list(binding.master_key), binding.meeting
+        chunks = [meeting.master_codes(b.columns) for b in table.select(names).to_batches()]
+        codes = np.concatenate(chunks) if chunks else np.empty(0, dtype=np.int64)
         if len(codes) > 1 and np.any(codes[1:] < codes[:-1]):
             order = np.argsort(codes, kind="stable")
-            batch, codes = batch.take(pa.array(order)), codes[order]
-        self.batch, self.codes = batch, codes
+            table, codes = pa.Table.from_batches([take(table, order)]), codes[order]
+        self.table, self.codes = table, codes
         self.unique = len(codes) < 2 or not bool(np.any(codes[1:] == codes[:-1]))
-        self.output = batch.select(list(binding.columns))
+        self.output = table.select(list(binding.columns))
         self.widest = widest_nbytes(self.output)
-        self.keys = [batch.column(n) for n in binding.master_key]
-        self.clean = binding.meeting.exact or self.unique or self._one_key_per_code()
+        self.clean = meeting.exact or self.unique or self._one_key_per_code(names)
+        self._names = names
 
-    def _one_key_per_code(self) -> bool:
+    def keys_at(self, rows: Int64s) -> list[pa.Array]:
+        """The key columns of these rows."""
+        return [take(self.table.column(name), rows) for name in self._names]
+
+    def _one_key_per_code(self, names: list[str]) -> bool:
         """Whether rows of equal code have equal keys (a 64-bit collision is the exception)."""
+        keys = [in_one_piece(self.table.column(name)) for name in names]
         same_code = self.codes[1:] == self.codes[:-1]
-        return bool(
-            np.all(equal_rows([k[1:] for k in self.keys], [k[:-1] for k in self.keys]) | ~same_code)
-        )
+        same_key = equal_rows([k[1:] for k in keys], [k[:-1] for k in keys])
+        return bool(np.all(same_key | ~same_code))
 
     def match(self, keys: Keys, exact: bool) -> tuple[Int64s, Int64s]:
         """For each key, the first of its rows here and how many there are."""
@@ -134,10 +140,7 @@ class PageRows:
             count = np.searchsorted(codes, keys.codes, side="right") - first
         if not exact and count.any():
             hit = np.flatnonzero(count)
-            chosen = pa.array(first[hit])
-            same = equal_rows(
-                [c.take(pa.array(hit)) for c in keys.columns], [k.take(chosen) for k in self.keys]
-            )
+            same = equal_rows([take(c, hit) for c in keys.columns], self.keys_at(first[hit]))
             count[hit[~same]] = 0
         return first, count
 
@@ -148,10 +151,7 @@ class PageRows:
         rows = np.repeat(np.arange(len(keys)), count)
         here = np.arange(len(rows)) - np.repeat(np.cumsum(count) - count, count)
         here += np.repeat(first, count)
-        same = equal_rows(
-            [c.take(pa.array(rows)) for c in keys.columns],
-            [k.take(pa.array(here)) for k in self.keys],
-        )
+        same = equal_rows([take(c, rows) for c in keys.columns], self.keys_at(here))
         return rows[same], here[same]
 
 

@@ -289,6 +289,7 @@ class SemiStreamJoin:
                 break
             yield piece
         self._interrupted = None
+        self._counters.held(self.held_by_part())
         self._tidy()
 
     def _next_piece(self, work: Callable[[], bool]) -> pa.RecordBatch | None:
@@ -447,8 +448,7 @@ class SemiStreamJoin:
         if not len(pages):
             return False
         pages = np.sort(pages)
-        batch = self.master.read(pages, self.binding.read_columns)
-        rows = PageRows(self.binding, batch)
+        rows = PageRows(self.binding, self.master.read(pages, self.binding.read_columns))
         self._counters.page_reads += len(pages)
         self.schedule.was_read(pages, self.window.count[pages], self.window, self._now)
         self._open = OpenPages(pages, rows, self.window)
@@ -495,7 +495,7 @@ class SemiStreamJoin:
         per_key = np.ones(len(first), dtype=np.int64)
         if not rows.unique:
             per_key = np.searchsorted(rows.codes, rows.codes[first], side="right") - first
-        cached = rows.batch.select(self.cache.store.schema.names)
+        cached = rows.table.select(self.cache.store.schema.names)
         return Candidates(rows.codes[first], first, per_key, matches[first] * scale, cached)
 
     def _piece_rows(self, widest_partner: int) -> int:

@@ -23,7 +23,7 @@ def whole_keys(rows: PageRows, cached: pa.Schema) -> Candidates:
     starts = np.flatnonzero(np.append(True, codes[1:] != codes[:-1])[: len(codes)])
     counts = np.diff(np.append(starts, len(codes)))
     return Candidates(
-        codes[starts], starts, counts, np.zeros(len(starts)), rows.batch.select(cached.names)
+        codes[starts], starts, counts, np.zeros(len(starts)), rows.table.select(cached.names)
     )
 
 

@@ -19,7 +19,6 @@ from penstock.joins.binding import Binding
 from penstock.joins.sizing import Sizing
 from penstock.keys import NO_SUCH_ROW, Int64s, Keys, columns_of
 from penstock.masters.base import Changes, Master
-from penstock.memory import take
 from penstock.rows import Slots
 from penstock.schedules import LongestTotalWait
 
@@ -27,7 +26,7 @@ _EMPTY_CACHE = 64 * 16
 """Bytes of a cache that holds nothing: the smallest table."""
 _ROUND = 0.01
 """Share of the window that one round of reads sets free at least."""
-_ROUND_ROWS = 4000
+_ROUND_ROWS = 12000
 """Rows that one round of reads should answer, so that its fixed work does not count."""
 _FIRST_CACHE = 0.005
 """Share of the free bytes that the cache begins with, for the very hottest keys."""
@@ -95,6 +94,7 @@ class _RootJoinOperator(SemiStreamJoin):
         self._wanted = 0
         self._epoch_start = (0, 0)
         self._rounds_since = (0, 0)
+        self._pages_due = 0
         self._epoch = self._epoch_end = 0
         self._loaded = 0
         self.complete = False
@@ -133,7 +133,7 @@ class _RootJoinOperator(SemiStreamJoin):
             np.append(True, rows.codes[1:] != rows.codes[:-1])[: len(rows.codes)]
         )
         counts = np.diff(np.append(starts, len(rows.codes)))
-        cached = rows.batch.select(self.cache.store.schema.names)
+        cached = rows.table.select(self.cache.store.schema.names)
         self.cache.add(rows.codes[starts], starts, counts, cached, np.zeros_like(starts))
         self._loaded = last
         self.complete = last == self.master.num_pages
@@ -177,10 +177,20 @@ class _RootJoinOperator(SemiStreamJoin):
         while pages > 1 and self.master.buffer_nbytes(pages) - self.sizing.disk_buffer > most:
             pages -= 1
         more = self.master.buffer_nbytes(pages) - self.disk_buffer
-        if self.window.limit - more < self.sizing.least_window:
+        if self.window.limit - more >= self.sizing.least_window:
+            self.window.limit -= more
+            self._pages_due = pages
+            self._resize_rounds()
+
+    def _resize_rounds(self) -> None:
+        """Take the pages that are due, once the window has shrunk to its new limit."""
+        window = self.window
+        if not self._pages_due or len(window) * window.row_nbytes > window.limit:
             return
-        self.pages_per_read, self.disk_buffer = pages, self.disk_buffer + more
-        self.window.limit -= more
+        if window.nbytes > window.limit:
+            window.compact()
+        self.pages_per_read, self._pages_due = self._pages_due, 0
+        self.disk_buffer = self.master.buffer_nbytes(self.pages_per_read)
 
     def _fit_hand(self, batch: pa.RecordBatch) -> None:
         """A batch that needs the cache's bytes gets them; what was cached can be read again."""
@@ -209,7 +219,8 @@ class _RootJoinOperator(SemiStreamJoin):
             self._end_epoch()
         answered, reads = self._counters.rows_read_for, self._counters.page_reads
         fresh = reads - self._rounds_since[1]
-        if fresh >= 64:
+        self._resize_rounds()
+        if fresh >= 64 and not self._pages_due:
             self._size_rounds((answered - self._rounds_since[0]) / fresh)
             self._rounds_since = (answered, reads)
 
@@ -227,7 +238,7 @@ class _RootJoinOperator(SemiStreamJoin):
 
         def page_of(first: Int64s) -> Int64s:
             keys = Keys.of_codes(
-                rows.codes[first], lambda: [take(k, first) for k in rows.keys], seed
+                rows.codes[first], lambda: rows.keys_at(first), seed
             )
             return np.searchsorted(opened.pages, self.master.page_of(keys))
 

@@ -115,8 +115,9 @@ class _SsijOperator(HeldPagesOperator):
         keys = whole_keys(rows, self.held.cache.store.schema)
         if not len(keys):
             return
-        columns = [rows.batch.column(name) for name in self.binding.master_key]
-        page_of = self.master.page_of(Keys(columns, None, self.binding.meeting.seed))[keys.first]
+        seed = self.binding.meeting.seed
+        found = Keys.of_codes(keys.codes, lambda: rows.keys_at(keys.first), seed)
+        page_of = self.master.page_of(found)
         for page, waited in zip(pages.tolist(), rows_of.tolist(), strict=True):
             chosen = keys.only(page_of == page)
             if len(chosen):

@@ -16,6 +16,8 @@ from penstock.keys import Int64s
 
 MaxWait = int | float | str | timedelta | None
 _UNITS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+_MOMENTS = 100
+"""Parts of the longest wait that are told apart; a row may leave early by one of them."""
 _PATTERN = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([a-z]+)\s*")
 
 
@@ -60,7 +62,11 @@ class WaitLimit:
         self._time = max(self._time, self._clock())
         while len(self._ends) > 1 and self._ends[1][1] < self._time - 2 * self.seconds - 1:
             self._ends.popleft()
-        self._ends.append((now, self._time))
+        # Slices that came within a moment share the first one's time, so that the list stays short.
+        if len(self._ends) > 1 and self._time - self._ends[-1][1] < self.seconds / _MOMENTS:
+            self._ends[-1] = (now, self._ends[-1][1])
+        else:
+            self._ends.append((now, self._time))
 
     def tick(self, now: float | None) -> None:
         """The clock shows `now` (asked, if not given)."""
@@ -91,15 +97,15 @@ class WaitLimit:
             self._restored = (arrivals, np.maximum.accumulate(times))
 
     def times_of(self, arrivals: Int64s) -> npt.NDArray[np.float64]:
-        """The clock when rows of these arrivals were admitted; NaN where none was kept."""
-        if not self._ends:
-            return np.full(len(arrivals), self._clock() if self.seconds is None else self._time)
-        ends = np.array([end for end, _ in self._ends])
-        clocks = np.array([arrived for _, arrived in self._ends])
-        at = np.minimum(np.searchsorted(ends, arrivals, side="right"), len(ends) - 1)
-        times = clocks[at]
+        """The clock when rows of these arrivals were admitted, as far as it was kept."""
+        times = np.full(len(arrivals), self._clock() if self.seconds is None else self._time)
+        if self._ends:
+            ends = np.array([end for end, _ in self._ends])
+            clocks = np.array([arrived for _, arrived in self._ends])
+            known = np.searchsorted(ends, arrivals, side="right")
+            times = np.where(known < len(ends), clocks[np.minimum(known, len(ends) - 1)], times)
         if self._restored is not None:
-            known, then = self._restored
-            early = arrivals <= known[-1]
-            times[early] = then[np.searchsorted(known, arrivals[early])]
+            restored, then = self._restored
+            early = arrivals <= restored[-1]
+            times[early] = then[np.searchsorted(restored, arrivals[early])]
         return times

@@ -15,7 +15,7 @@ from penstock.joins.binding import Binding
 from penstock.joins.sizing import Sizing
 from penstock.keys import Int64s
 from penstock.masters.base import Changes, Master
-from penstock.memory import POOL, take
+from penstock.memory import take
 from penstock.schedules import OldestFirst
 
 
@@ -149,8 +149,7 @@ class PinnedPagesOperator(SemiStreamJoin):
             self._counters.page_reads += last - first
             parts.append(take(rows, np.arange(rows.num_rows)))
         self._pinned_parts = []
-        whole = pa.concat_batches(parts, memory_pool=POOL) if len(parts) > 1 else parts[0]
-        return PageRows(self.binding, whole)
+        return PageRows(self.binding, pa.Table.from_batches(parts))
 
     def _unpin(self) -> None:
         self._pinned, self._pinned_is_due = None, False

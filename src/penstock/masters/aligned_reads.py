@@ -1,7 +1,7 @@
 """Reads of many byte ranges of one file: aligned, past the kernel's cache, several in flight.
 
 Each range is read as the whole blocks that cover it, straight into one buffer that the next read
-uses again. Ranges that share a block, touch, or lie no more than `GAP_BYTES` apart are one system
+uses again unless somebody still holds what was read into it. Ranges that share a block, touch, or lie no more than `GAP_BYTES` apart are one system
 call; what lies between them goes to a scratch buffer that no one looks at.
 """
 
@@ -11,6 +11,7 @@ import errno
 import fcntl
 import mmap
 import os
+import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
 from itertools import pairwise
@@ -131,21 +132,26 @@ class AlignedReader:
 
     def __init__(self, threads: int) -> None:
         self.threads = threads
-        self._buffer = mmap.mmap(-1, BLOCK)
+        self._buffer = np.empty(0, dtype=np.uint8)
         self._scratch = memoryview(mmap.mmap(-1, GAP_BYTES))
         self._pool: ThreadPoolExecutor | None = None
         self._pool_owner = 0
 
-    def read(self, file: int, plan: Plan, check: Check) -> tuple[mmap.mmap, int, int]:
+    def _free_buffer(self, nbytes: int) -> Bytes:
+        """The buffer of the last read if nobody holds what was read into it, else a new one."""
+        held = sys.getrefcount(self._buffer) > 2
+        if held or len(self._buffer) < nbytes:
+            self._buffer = np.frombuffer(mmap.mmap(-1, nbytes), dtype=np.uint8)
+        return self._buffer
+
+    def read(self, file: int, plan: Plan, check: Check) -> tuple[Bytes, int, int]:
         """Carry out the plan; returns the buffer, the number of system calls and the bytes read.
 
         `check` gets the buffer and the ranges of each call as soon as they have come, in the thread
         that read them. What it raises, this raises, when no call is in flight any more.
         """
-        if len(self._buffer) < plan.buffer_nbytes:
-            self._buffer = mmap.mmap(-1, plan.buffer_nbytes)
-        buffer = memoryview(self._buffer)
-        filled = np.frombuffer(self._buffer, dtype=np.uint8)
+        filled = self._free_buffer(plan.buffer_nbytes)
+        buffer = memoryview(filled)
 
         def work(calls: list[Call]) -> tuple[int, int]:
             made = got = 0
@@ -157,14 +163,14 @@ class AlignedReader:
 
         lanes = min(self.threads, len(plan.calls))
         if lanes == 1:
-            return self._buffer, *work(plan.calls)
+            return filled, *work(plan.calls)
         others = [self._workers().submit(work, plan.calls[i::lanes]) for i in range(1, lanes)]
         try:
             done = [work(plan.calls[::lanes])]
         finally:
             wait(others)
         done += [other.result() for other in others]
-        return self._buffer, sum(made for made, _ in done), sum(got for _, got in done)
+        return filled, sum(made for made, _ in done), sum(got for _, got in done)
 
     def close(self) -> None:
         if self._pool is not None and self._pool_owner == os.getpid():

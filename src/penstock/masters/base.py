@@ -75,11 +75,12 @@ class Master(Protocol):
     def buffer_nbytes(self, pages: int) -> int:
         """Bytes held while `read` of that many pages runs, the returned rows included."""
 
-    def read(self, pages: Sequence[int] | PageNumbers, columns: Sequence[str]) -> pa.RecordBatch:
+    def read(self, pages: Sequence[int] | PageNumbers, columns: Sequence[str]) -> pa.Table:
         """These columns of all rows of these pages (ascending, distinct), in page and key order.
 
-        One round trip. The rows may share a buffer that the next `read` overwrites: take what you
-        need before. Raises MasterError, and can then be called again.
+        One round trip; a chunk per page, or fewer. The rows may lie in a buffer that a later `read`
+        uses again once nobody holds them: drop them before the next read. Raises MasterError, and
+        can then be called again.
         """
 
     def look_up(self, keys: Keys | pa.Array, columns: Sequence[str]) -> pa.RecordBatch:

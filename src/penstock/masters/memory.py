@@ -21,6 +21,7 @@ from penstock.masters.requests import (
     no_rows,
     page_numbers,
 )
+from penstock.memory import in_one_piece
 
 Ranges = tuple[tuple[int, int], ...] | None
 
@@ -113,20 +114,20 @@ class MemoryMaster:
         """Bytes of that many pages, the largest, as `read` returns them."""
         return int(self._held[min(pages, self.num_pages)])
 
-    def read(self, pages: Sequence[int] | PageNumbers, columns: Sequence[str]) -> pa.RecordBatch:
+    def read(self, pages: Sequence[int] | PageNumbers, columns: Sequence[str]) -> pa.Table:
         """These columns of all rows of these pages, which ascend; in page and key order."""
         self._require_open()
         chosen = column_numbers(self.schema, columns, "the master")
         wanted = page_numbers(pages, self.num_pages)
         if not len(wanted):
-            return no_rows(self.schema, columns)
+            return pa.Table.from_batches([no_rows(self.schema, columns)])
         heads = np.append([0], np.flatnonzero(np.diff(wanted) > 1) + 1)
         firsts, lasts = wanted[heads], wanted[np.append(heads[1:], len(wanted)) - 1]
         starts, ends = self._bounds[firsts].tolist(), self._bounds[lasts + 1].tolist()
         rows = self._rows.select(chosen)
         nbytes = int(self._page_nbytes[wanted].sum())
         self.reads = ReadCount(self.reads.io_reads + len(heads), self.reads.bytes_read + nbytes)
-        return pa.concat_batches([rows.slice(a, b - a) for a, b in zip(starts, ends, strict=True)])
+        return pa.Table.from_batches([rows.slice(a, b - a) for a, b in zip(starts, ends, strict=True)])
 
     def look_up(self, keys: Keys | pa.Array, columns: Sequence[str]) -> pa.RecordBatch:
         """These columns of the rows that have one of these keys, by reading the keys' pages."""
@@ -134,7 +135,7 @@ class MemoryMaster:
         column_numbers(self.schema, columns, "the master")
         wanted = WantedKeys(self._keys(keys))
         pages = np.unique(pages_of(self._fences, wanted.codes))
-        rows = self.read(pages, list(dict.fromkeys([*self.key, *columns])))
+        rows = in_one_piece(self.read(pages, list(dict.fromkeys([*self.key, *columns]))))
         ours = wanted.among([rows.column(n) for n in self.key])
         return rows.select(list(columns)).filter(pa.array(ours))
 

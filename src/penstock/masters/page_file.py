@@ -29,13 +29,12 @@ from penstock.masters.info import MasterInfo
 from penstock.masters.matching import WantedKeys
 from penstock.masters.page_index import FORMAT_VERSION, PageIndex, read_index
 from penstock.masters.requests import column_numbers, keys_for, no_rows, page_numbers
-from penstock.memory import POOL
+from penstock.memory import in_one_piece
 
 _PAGES_KNOWN = 1024
-_BUFFER_PADDING = 3 * 64
 _LOOK_UP_BYTES = 1024 * 1024
 _DECODED_COLUMN_BYTES = 512
-"""What Arrow takes to describe one column of one page while pages are put together."""
+"""What Arrow takes to describe one column of one page."""
 
 
 class _Version:
@@ -153,7 +152,7 @@ class PageFileMaster:
     # -- reading ----------------------------------------------------------------------------
 
     def buffer_nbytes(self, pages: int) -> int:
-        """Bytes held while that many pages, the largest, are read: as they lie, and as returned."""
+        """Bytes held while that many pages, the largest, are read and used."""
         self._in_use()
         count, known = min(pages, self.num_pages), len(self._held) - 1
         if count <= known:
@@ -161,17 +160,17 @@ class PageFileMaster:
         # No further page is larger than the last of those that are known.
         return int(self._held[-1] + (count - known) * (self._held[-1] - self._held[-2]))
 
-    def read(self, pages: Sequence[int] | PageNumbers, columns: Sequence[str]) -> pa.RecordBatch:
+    def read(self, pages: Sequence[int] | PageNumbers, columns: Sequence[str]) -> pa.Table:
         """These columns of all rows of these pages, which ascend; in page and key order."""
         chosen = column_numbers(self.schema, columns, str(self.path))
         with self._lock:
             opened = self._in_use()
             wanted = page_numbers(pages, opened.index.num_pages)
             if not len(wanted):
-                return no_rows(opened.schema, columns)
+                return pa.Table.from_batches([no_rows(opened.schema, columns)])
             return self._read(opened, wanted, chosen)
 
-    def _read(self, opened: _Version, wanted: Int64s, chosen: list[int]) -> pa.RecordBatch:
+    def _read(self, opened: _Version, wanted: Int64s, chosen: list[int]) -> pa.Table:
         offsets = opened.index.offsets
         starts, ends = offsets[wanted], offsets[wanted + 1]
         lengths = ends - starts
@@ -197,11 +196,9 @@ class PageFileMaster:
         self.reads = ReadCount(self.reads.io_reads + calls, self.reads.bytes_read + nbytes)
         raw = pa.py_buffer(buffer)
         spans = zip(plan.positions.tolist(), lengths.tolist(), strict=True)
-        decoded = (pa.ipc.read_record_batch(raw.slice(*span), opened.schema) for span in spans)
-        if chosen != list(range(len(opened.schema))):
-            decoded = (batch.select(chosen) for batch in decoded)
-        # This copies even a single page: the buffer must be free for the next read.
-        return pa.concat_batches(decoded, memory_pool=POOL)
+        decoded = [pa.ipc.read_record_batch(raw.slice(*span), opened.schema) for span in spans]
+        rows = pa.Table.from_batches(decoded)
+        return rows if chosen == list(range(len(opened.schema))) else rows.select(chosen)
 
     def _damaged(self, page: int, what: str) -> CorruptMasterError:
         return CorruptMasterError(
@@ -218,7 +215,7 @@ class PageFileMaster:
         needed = list(dict.fromkeys([*self.key, *columns]))
         found = []
         for first in range(0, len(pages), at_once):
-            rows = self.read(pages[first : first + at_once], needed)
+            rows = in_one_piece(self.read(pages[first : first + at_once], needed))
             ours = wanted.among([rows.column(n) for n in self.key])
             found.append(rows.select(list(columns)).filter(pa.array(ours)))
         if found:
@@ -292,12 +289,9 @@ def _reopen(path: str, direct: bool, threads: int) -> PageFileMaster:
 def _held_by_reads(index: PageIndex, columns: int) -> Int64s:
     """Bytes held while no page, the largest, the two largest … are read; up to some number."""
     lengths = np.sort(np.diff(index.offsets))[::-1][:_PAGES_KNOWN]
-    rows = np.sort(index.rows)[::-1][:_PAGES_KNOWN].astype(np.int64)
     as_read = covering_nbytes(lengths)
-    # Pages without nulls have no validity bits, but get them beside a page that has.
-    returned = lengths + columns * (rows // 8 + 1 + _DECODED_COLUMN_BYTES)
-    fixed = GAP_BYTES + columns * _BUFFER_PADDING
-    return fixed + np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(as_read + returned)))
+    described = np.full(len(lengths), columns * _DECODED_COLUMN_BYTES)
+    return GAP_BYTES + np.concatenate((np.zeros(1, np.int64), np.cumsum(as_read + described)))
 
 
 def _shape(schema: pa.Schema) -> str:

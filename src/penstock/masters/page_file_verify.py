@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from penstock.errors import CorruptMasterError, MasterError
 from penstock.keys import Int64s, any_null, codes_of
+from penstock.memory import in_one_piece
 from penstock.masters.info import MasterInfo
 from penstock.masters.page_file import PageFileMaster
 
@@ -25,7 +26,7 @@ def verify_master(
         rows = distinct = 0
         last_code: int | None = None
         for page in range(master.num_pages):
-            batch = master.read([page], master.schema.names)
+            batch = in_one_piece(master.read([page], master.schema.names))
             codes = codes_of([batch.column(n) for n in master.key], master.hash_seed)
             wrong = _what_is_wrong(master, page, batch, codes, last_code)
             if wrong:

@@ -17,8 +17,8 @@ So with pytest:
     def test_my_join(check):
         check()
 
-`master_checks_for` does the same for a master alone. `CrippledMaster` makes any master slow, failing,
-short or changing. `plain_join` is the join in plain Python that all others must equal.
+`master_checks_for` does the same for a master alone. `CrippledMaster` makes any master slow,
+failing, short or changing. `plain_join` is the join in plain Python that all others must equal.
 `penstock.testing.machine` has a state machine that needs Hypothesis, so it is imported by its own
 name.
 """

@@ -15,6 +15,7 @@ from penstock.joins.binding import On, OnMiss
 from penstock.masters.base import Master
 from penstock.testing.clocks import HandClock
 from penstock.testing.key_kinds import KEY_KINDS, KeyKind
+from penstock.testing.refusals import refusal
 from penstock.testing.runs import Run
 from penstock.testing.tables import Tables, make_tables
 
@@ -73,10 +74,7 @@ class Case:
 
 def least_budget(plan: JoinPlan, master: Master, schema: pa.Schema, **how: Any) -> int:
     """The least bytes with which the plan can be built, as its own error says."""
-    try:
-        replace(plan, budget=1).build(master, schema, **how)
-    except BudgetError as error:
-        found = _LEAST.search(str(error))
-        assert found, f"the error does not say what the least budget is: {error}"
-        return int(found.group(1))
-    raise AssertionError(f"{plan.title} was built with a budget of one byte")
+    text = refusal(BudgetError, lambda: replace(plan, budget=1).build(master, schema, **how))
+    found = _LEAST.search(text)
+    assert found, f"the error does not say what the least budget is: {text}"
+    return int(found.group(1))

@@ -41,9 +41,9 @@ class CrippledMaster:
 
     `failing` reads raise before anything is read. `short` reads find fewer rows than the page has,
     which a master must notice: they raise after the wrapped master has read, so that its counters
-    and its buffer have moved. `before_read` is called first in every read (let a clock advance there
-    for a slow master). With `reuses_buffer` the rows of a read are zeroed when the next one starts,
-    as the contract allows. `change_to` gives the master that `refresh` goes over to.
+    and its buffer have moved. `before_read` is called first in every read: a slow master lets a
+    clock advance there. With `reuses_buffer` the rows of a read are zeroed when the next one
+    starts, as the contract allows. `change_to` gives the master that `refresh` goes over to.
     """
 
     def __init__(
@@ -66,7 +66,8 @@ class CrippledMaster:
         self.most_pages_at_once = 0
         self._lent: list[bytearray] = []
         self._next: tuple[Master, tuple[tuple[int, int], ...] | None] | None = None
-        self._reads_before = ReadCount()
+        self.reads = master.reads
+        """What the wrapped masters have read, one after the other."""
         self._adopt(master)
 
     def _adopt(self, master: Master) -> None:
@@ -77,22 +78,16 @@ class CrippledMaster:
         self.index_nbytes, self.data_nbytes = master.index_nbytes, master.data_nbytes
         self.max_page_nbytes, self.max_page_rows = master.max_page_nbytes, master.max_page_rows
 
-    @property
-    def reads(self) -> ReadCount:
-        """What the wrapped masters have read, one after the other."""
-        before, now = self._reads_before, self.wrapped.reads
-        return ReadCount(before.io_reads + now.io_reads, before.bytes_read + now.bytes_read)
-
     def page_of(self, keys: Keys | pa.Array) -> PageNumbers:
         return self.wrapped.page_of(keys)
 
     def buffer_nbytes(self, pages: int) -> int:
         return self.wrapped.buffer_nbytes(pages)
 
-    def read(self, pages: Sequence[int] | PageNumbers, columns: Sequence[str]) -> pa.RecordBatch:
+    def read(self, pages: Sequence[int] | PageNumbers, columns: Sequence[str]) -> pa.Table:
         """Read, or raise as told."""
         number = self._begin()
-        rows = self.wrapped.read(pages, columns)
+        rows = self._counted(lambda: self.wrapped.read(pages, columns))
         if self.short(number):
             raise CorruptMasterError(
                 f"read {number} found {rows.num_rows // 2} rows on pages that have "
@@ -105,10 +100,21 @@ class CrippledMaster:
     def look_up(self, keys: Keys | pa.Array, columns: Sequence[str]) -> pa.RecordBatch:
         """Look up, or raise as told; counted among the reads."""
         number = self._begin()
-        rows = self.wrapped.look_up(keys, columns)
+        rows = self._counted(lambda: self.wrapped.look_up(keys, columns))
         if self.short(number):
             raise CorruptMasterError(f"look-up {number} was cut short on purpose.")
         return rows
+
+    def _counted(self, call: Callable[[], pa.RecordBatch]) -> pa.RecordBatch:
+        before = self.wrapped.reads
+        try:
+            return call()
+        finally:
+            after = self.wrapped.reads
+            self.reads = ReadCount(
+                self.reads.io_reads + after.io_reads - before.io_reads,
+                self.reads.bytes_read + after.bytes_read - before.bytes_read,
+            )
 
     def _begin(self) -> int:
         self.read_calls += 1
@@ -118,19 +124,17 @@ class CrippledMaster:
             raise MasterError(f"read {self.read_calls} failed on purpose; it can be made again.")
         return self.read_calls
 
-    def _lend(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+    def _lend(self, rows: pa.Table) -> pa.Table:
         for buffer in self._lent:
             buffer[:] = bytes(len(buffer))
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, rows.schema) as writer:
-            writer.write_batch(rows)
+            writer.write_table(rows)
         memory = bytearray(sink.getvalue().to_pybytes())
         self._lent = [memory]
-        return pa.ipc.open_stream(pa.py_buffer(memory)).read_next_batch()
+        return pa.ipc.open_stream(pa.py_buffer(memory)).read_all()
 
-    def change_to(
-        self, master: Master, ranges: tuple[tuple[int, int], ...] | None = None
-    ) -> None:
+    def change_to(self, master: Master, ranges: tuple[tuple[int, int], ...] | None = None) -> None:
         """The next `refresh` goes over to this master and says that these ranges changed."""
         self._next = master, ranges
 
@@ -141,10 +145,6 @@ class CrippledMaster:
             self._adopt(self.wrapped)
             return changes
         (master, ranges), self._next = self._next, None
-        done, fresh = self.reads, master.reads
-        self._reads_before = ReadCount(
-            done.io_reads - fresh.io_reads, done.bytes_read - fresh.bytes_read
-        )
         old = self.version
         self._adopt(master)
         self.version = f"{old}+{master.version}"

@@ -148,4 +148,4 @@ def _frozen(value: Any) -> Hashable:
         return tuple(_frozen(item) for item in value)
     if isinstance(value, dict):
         return tuple((name, _frozen(item)) for name, item in value.items())
-    return value  # type: ignore[no-any-return]
+    return value

@@ -9,9 +9,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.errors import KeyTypeError, PenstockError, SchemaError
+from penstock.errors import KeyTypeError, SchemaError
 from penstock.testing.cases import SNUG, Case
 from penstock.testing.oracle import plain_join
+from penstock.testing.refusals import refusal
 from penstock.testing.tables import Tables
 
 
@@ -40,7 +41,7 @@ def key_of_other_names(case: Case) -> None:
 
 
 def output_schema(case: Case) -> None:
-    """The stream's columns as they are, then R's, which may be null; `_miss` last when asked for."""
+    """The stream's columns as they are, then R's, which may be null, and `_miss` when asked for."""
     tables = case.tables(stream_rows=20)
     fields = [
         field.with_nullable(False) if field.name == "serial" else field
@@ -62,20 +63,20 @@ def wrong_columns_are_refused(case: Case) -> None:
     clash = Tables(
         tables.stream.append_column("price", pa.array([0] * 5)), tables.master, tables.on
     )
-    words = _refused(SchemaError, lambda: case.run(clash))
+    words = refusal(SchemaError, lambda: case.run(clash))
     assert "'price'" in words, words
-    words = _refused(SchemaError, lambda: case.run(tables, columns=["lable"]))
+    words = refusal(SchemaError, lambda: case.run(tables, columns=["lable"]))
     assert "Did you mean 'label'?" in words, words
     typo = tables.on[0] + "x"
     pairs = [(typo, tables.on[0]), *((name, name) for name in tables.on[1:])]
-    words = _refused(SchemaError, lambda: case.run(tables, on=pairs))
+    words = refusal(SchemaError, lambda: case.run(tables, on=pairs))
     assert repr(typo) in words, words
     assert repr(tables.on[0]) in words, words
-    _refused(SchemaError, lambda: case.run(tables, on="price"))
-    _refused(SchemaError, lambda: case.run(tables, on=[]))
-    _refused(SchemaError, lambda: case.run(tables, on_miss="explode"))  # type: ignore[arg-type]
+    refusal(SchemaError, lambda: case.run(tables, on="price"))
+    refusal(SchemaError, lambda: case.run(tables, on=[]))
+    refusal(SchemaError, lambda: case.run(tables, on_miss="explode"))  # type: ignore[arg-type]
     floats = tables.stream.set_column(0, tables.on[0], pa.array([0.5] * 5))
-    words = _refused(KeyTypeError, lambda: case.run(Tables(floats, tables.master, tables.on)))
+    words = refusal(KeyTypeError, lambda: case.run(Tables(floats, tables.master, tables.on)))
     assert "double" in words, words
 
 
@@ -90,18 +91,10 @@ def other_batches_are_refused(case: Case) -> None:
         batch.rename_columns([f"{name}_" for name in batch.schema.names]),
         batch.set_column(batch.num_columns - 1, "note", pa.array([1.5] * 60)),
     ):
-        words = _refused(SchemaError, lambda bad=bad: list(run.join.push(bad)))  # type: ignore[misc]
+        words = refusal(SchemaError, lambda bad=bad: list(run.join.push(bad)))  # type: ignore[misc]
         assert "serial" in words, words
     run.push(batch.slice(30)).flush()
     run.check_rows(plain_join(tables.stream, tables.master, tables.on))
-
-
-def _refused(kind: type[PenstockError], call: Callable[[], object]) -> str:
-    try:
-        call()
-    except kind as error:
-        return str(error)
-    raise AssertionError(f"nothing was refused; a {kind.__name__} was expected")
 
 
 def every_column_type(case: Case) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from penstock.testing.cases import ROOMY, SNUG, Case
 from penstock.testing.crippled import CrippledMaster
 from penstock.testing.oracle import plain_join
+from penstock.testing.runs import Run
 
 
 def counters_add_up(case: Case) -> None:
@@ -20,19 +21,24 @@ def counters_add_up(case: Case) -> None:
             else:
                 run.push(batch)
                 pushed += batch.num_rows
-            stats, waiting = run.join.stats, run.join.waiting().num_rows
-            answered = len(run.serials())
-            assert stats.rows_in == pushed == answered + waiting, (stats, pushed, answered, waiting)
-            assert stats.rows_out == run.rows_out
-            known = stats.cache_hits + stats.rows_read_for
-            assert known <= answered, f"{known} rows answered by counters, {answered} in truth"
-            assert answered - known <= stats.unmatched, (
-                "rows that were neither found nor read for have no partner"
-            )
-            assert sum(stats.wait_rows.counts) == stats.rows_read_for
+            _check(run, pushed)
+        stats = run.join.stats
         assert stats.unmatched == expected.unmatched
         assert stats.held_bytes_max <= run.join.plan.budget_bytes
         assert sum(stats.held_by_part.values()) == stats.held_bytes_max
+
+
+def _check(run: Run, pushed: int) -> None:
+    stats, waiting = run.join.stats, run.join.waiting().num_rows
+    answered = len(run.serials())
+    assert stats.rows_in == pushed == answered + waiting, (stats, pushed, answered, waiting)
+    assert stats.rows_out == run.rows_out
+    known = stats.cache_hits + stats.rows_read_for
+    assert known <= answered, f"{known} rows answered by counters, {answered} in truth"
+    assert answered - known <= stats.unmatched, (
+        "rows that were neither found nor read for have no partner"
+    )
+    assert sum(stats.wait_rows.counts) == stats.rows_read_for
 
 
 def reads_are_counted(case: Case) -> None:

@@ -1,0 +1,154 @@
+"""Which columns a join reads and writes, and what it refuses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from penstock.errors import KeyTypeError, SchemaError
+from penstock.joins.binding import Binding
+from penstock.keys import NO_SUCH_ROW, NULL_KEY
+from penstock.masters import MemoryMaster
+
+PRODUCTS = pa.table(
+    {"id": [1, 2], "shop": ["a", "b"], "price": [5, 7], "name": ["pen", "ink"]},
+    schema=pa.schema(
+        [
+            pa.field("id", pa.int64(), nullable=False),
+            pa.field("shop", pa.string(), nullable=False),
+            pa.field("price", pa.int64(), nullable=False),
+            pa.field("name", pa.string()),
+        ]
+    ),
+)
+STREAM = pa.schema({"id": pa.int32(), "shop": pa.string(), "sold": pa.int8()})
+
+
+def bind(
+    key: Any = "id",
+    on: Any = "id",
+    stream: pa.Schema = STREAM,
+    on_miss: Any = "null",
+    columns: Any = None,
+    table: pa.Table = PRODUCTS,
+) -> Binding:
+    return Binding.resolve(MemoryMaster(table, key), stream, on, on_miss, columns)
+
+
+def test_all_columns_but_the_key_are_added_and_may_be_null() -> None:
+    bound = bind(key=["id", "shop"], on=["id", "shop"])
+    assert bound.columns == ("price", "name")
+    assert bound.output_schema.names == ["id", "shop", "sold", "price", "name"]
+    assert bound.output_schema.field("price").nullable
+    assert bound.output_schema.field("id").type == pa.int32()
+    assert bound.read_columns == ["id", "shop", "price", "name"]
+
+
+def test_the_order_of_the_key_is_the_masters() -> None:
+    bound = bind(key=["id", "shop"], on=["shop", ("id", "id")])
+    assert bound.stream_key == ("id", "shop")
+    assert bound.master_key == ("id", "shop")
+
+
+def test_a_pair_names_a_stream_column_and_a_master_column() -> None:
+    stream = pa.schema({"product": pa.int64()})
+    bound = bind(on=("product", "id"), stream=stream, columns=["id", "price"])
+    assert bound.stream_key == ("product",)
+    assert bound.output_schema.names == ["product", "id", "price"]
+    assert bound.read_columns == ["id", "price"]
+
+
+def test_marks_are_the_last_column() -> None:
+    bound = bind(on_miss="mark", columns=["price"])
+    assert bound.output_schema.names == ["id", "shop", "sold", "price", "_miss"]
+    rows = bound.compose(
+        [
+            pa.array([1, 2, 3], pa.int32()),
+            pa.array(["a", "b", "c"]),
+            pa.array([0, 0, 0], pa.int8()),
+        ],
+        [pa.array([5, None, None])],
+        np.array([0, NULL_KEY, NO_SUCH_ROW], dtype=np.uint8),
+    )
+    assert rows.column("_miss").to_pylist() == [None, "null key", "no such row"]
+    assert rows.schema == bound.output_schema
+    unmarked = bound.compose([c[:1] for c in rows.columns[:3]], [pa.array([5])])
+    assert unmarked.column("_miss").to_pylist() == [None]
+
+
+def test_nulls_have_the_masters_types() -> None:
+    bound = bind(columns=["name", "price"])
+    assert [(c.type, c.null_count) for c in bound.nulls(3)] == [(pa.string(), 3), (pa.int64(), 3)]
+
+
+def test_a_cache_holds_the_key_only_where_codes_do_not_decide() -> None:
+    master = MemoryMaster(PRODUCTS, "id")
+    assert bind(columns=["price"]).cached_schema(master).names == ["price"]
+    texts = MemoryMaster(PRODUCTS, "shop")
+    by_text = bind(
+        key="shop", on="shop", stream=pa.schema({"shop": pa.string()}), columns=["price"]
+    )
+    assert by_text.cached_schema(texts).names == ["shop", "price"]
+
+
+def test_encoded_columns_of_the_stream_come_out_plain() -> None:
+    stream = pa.schema(
+        {
+            "id": pa.dictionary(pa.int8(), pa.int64()),
+            "view": pa.string_view(),
+            "runs": pa.run_end_encoded(pa.int32(), pa.int16()),
+            "list": pa.list_(pa.dictionary(pa.int8(), pa.string())),
+        }
+    )
+    plain = bind(stream=stream, columns=[]).output_schema
+    assert plain.types == [pa.int64(), pa.string(), pa.int16(), pa.list_(pa.string())]
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ({"on": "price"}, ["key is (id)", "price"]),
+        ({"on": []}, ["on=[]", "pair"]),
+        ({"on": ("a", "b", "c")}, ["names no key"]),
+        ({"on": ["id", "shop"]}, ["key is (id)", "id, shop"]),
+        ({"on": [("id", "id"), ("sold", "id")]}, ["key is (id)"]),
+        ({"on": ("idd", "id")}, ["the stream has no column 'idd'", "Did you mean 'id'"]),
+        ({"columns": ["prise"]}, ["the master has no column 'prise'", "Did you mean 'price'"]),
+        ({"columns": ["price", "price"]}, ["two columns named 'price'"]),
+        ({"columns": ["shop"]}, ["two columns named 'shop'", "columns="]),
+        ({"on_miss": "explode"}, ["'null', 'drop' or 'mark'", "explode"]),
+    ],
+)
+def test_what_cannot_be_bound_is_refused_with_a_hint(
+    asked: dict[str, Any], words: list[str]
+) -> None:
+    columns = {"columns": ["price"], **asked}
+    with pytest.raises(SchemaError) as caught:
+        bind(**columns)
+    for word in words:
+        assert word in str(caught.value)
+
+
+def test_a_clash_is_refused_also_for_the_mark() -> None:
+    stream = pa.schema({"id": pa.int64(), "_miss": pa.string()})
+    with pytest.raises(SchemaError, match="_miss"):
+        bind(stream=stream, on_miss="mark", columns=["price"])
+    assert bind(stream=stream, columns=["price"]).output_schema.names == ["id", "_miss", "price"]
+
+
+def test_a_key_column_that_is_there_twice_is_refused() -> None:
+    stream = pa.schema([("id", pa.int64()), ("id", pa.int64())])
+    with pytest.raises(SchemaError, match="2 columns named 'id'"):
+        bind(stream=stream, columns=["price"])
+
+
+@pytest.mark.parametrize(
+    "stream_type", [pa.string(), pa.float64(), pa.date32(), pa.bool_(), pa.list_(pa.int64())]
+)
+def test_types_that_cannot_meet_are_refused_with_both(stream_type: pa.DataType) -> None:
+    with pytest.raises(KeyTypeError) as caught:
+        bind(stream=pa.schema({"id": stream_type}), columns=["price"])
+    assert str(stream_type) in str(caught.value)

@@ -1,0 +1,105 @@
+"""Counters add up, freeze and go to plain numbers."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import FrozenInstanceError
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.stats import Counters, JoinStats, WaitHistogram
+
+WAITS = st.lists(st.integers(0, 2**40), max_size=60)
+
+
+def histogram_of(waits: list[int]) -> WaitHistogram:
+    counters = Counters()
+    counters.waited(np.array(waits, dtype=np.int64))
+    return counters.snapshot(0, 0).wait_rows
+
+
+@given(WAITS.filter(bool), st.sampled_from([0.01, 0.5, 0.9, 0.99, 1.0]))
+def test_a_percentile_is_right_within_an_eighth(waits: list[int], share: float) -> None:
+    histogram = histogram_of(waits)
+    exact = sorted(waits)[max(int(np.ceil(share * len(waits))) - 1, 0)]
+    assert exact <= histogram.percentile(share) <= exact * 1.1 + 1
+    assert histogram.percentile(1.0) == histogram.longest == max(waits)
+    assert sum(histogram.counts) == len(waits)
+
+
+@given(WAITS, WAITS)
+def test_histograms_add_as_their_waits_do(one: list[int], other: list[int]) -> None:
+    added = histogram_of(one) + histogram_of(other)
+    assert added == histogram_of(one + other) == histogram_of(other) + histogram_of(one)
+
+
+def test_nothing_waited_is_no_wait() -> None:
+    assert histogram_of([]).percentile(0.99) == 0
+    assert histogram_of([0, 0]).percentile(0.99) == 0
+    assert WaitHistogram() + WaitHistogram() == WaitHistogram()
+
+
+def stats(**numbers: object) -> JoinStats:
+    return JoinStats(**numbers)  # type: ignore[arg-type]
+
+
+def test_sums_take_the_fuller_of_two_holdings() -> None:
+    one = stats(
+        rows_in=5,
+        rows_out=7,
+        page_reads=2,
+        rows_read_for=4,
+        held_bytes_max=10,
+        held_by_part={"window": 10},
+    )
+    other = stats(
+        rows_in=1,
+        rows_out=1,
+        page_reads=1,
+        rows_read_for=2,
+        held_bytes_max=99,
+        held_by_part={"cache": 99},
+    )
+    both = one + other
+    assert (both.rows_in, both.rows_out, both.page_reads) == (6, 8, 3)
+    assert both.rows_per_read == 2.0
+    assert both.held_bytes_max == 99
+    assert both.held_by_part == {"cache": 99}
+    assert other + one == both
+
+
+def test_no_read_is_no_rows_per_read() -> None:
+    assert stats(rows_in=5, cache_hits=5).rows_per_read == 0.0
+
+
+def test_stats_are_frozen_and_go_to_json() -> None:
+    counters = Counters()
+    counters.rows_in = 3
+    counters.waited(np.array([1, 10, 100]))
+    counters.held({"window": 5, "cache": 6})
+    counters.held({"window": 1})
+    frozen = counters.snapshot(io_reads=4, bytes_read=4096)
+    plain = json.loads(json.dumps(frozen.to_dict()))
+    assert plain["rows_in"] == 3
+    assert plain["io_reads"] == 4
+    assert plain["bytes_read"] == 4096
+    assert plain["held_bytes_max"] == 11
+    assert plain["held_by_part"] == {"window": 5, "cache": 6}
+    assert plain["wait_rows_max"] == 100
+    assert 10 <= plain["wait_rows_p50"] <= 12
+    assert "wait_rows" not in plain
+    with pytest.raises(FrozenInstanceError):
+        frozen.rows_in = 4  # type: ignore[misc]
+
+
+def test_a_snapshot_does_not_move_with_the_counters() -> None:
+    counters = Counters()
+    counters.held({"window": 5})
+    before = counters.snapshot(0, 0)
+    counters.rows_in += 1
+    counters.waited(np.array([7]))
+    counters.held({"window": 50})
+    assert before == Counters().snapshot(0, 0) + stats(held_bytes_max=5, held_by_part={"window": 5})
