@@ -23,7 +23,7 @@ $(READY): $(LOCK) pyproject.toml
 	@touch $@
 
 demo: setup  ## run every join on a small stream and compare them
-	$(BIN)/penstock bench join --join all --rows 200000 --stream 500000 --budget 4MB --limit 3
+	$(BIN)/penstock bench join --join all --rows 200000 --stream 400000 --budget 4MB --limit 2
 
 test: setup  ## run the tests on two cores; joins, masters and keys are paired, not crossed
 	$(BIN)/python -m pytest -n 2 --dist loadgroup

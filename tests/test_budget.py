@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.budget import format_bytes, parse_bytes
+from penstock.budget import format_bytes, parse_bytes, too_small
 from penstock.errors import BudgetError, PenstockError
 
 
@@ -75,9 +75,7 @@ def test_what_is_written_can_be_read(size: int) -> None:
 
 
 def test_a_budget_too_small_names_every_part_and_the_least() -> None:
-    error = BudgetError.too_small(
-        "MESHJOIN", 2_000_000, {"page": 2_000_000, "queue": 1_100_000, "cache": 0}
-    )
+    error = too_small("MESHJOIN", 2_000_000, {"page": 2_000_000, "queue": 1_100_000, "cache": 0})
     text = str(error)
     for part in (
         "MESHJOIN needs at least 3.1 MB",

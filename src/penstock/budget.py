@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from penstock.errors import BudgetError
 
@@ -59,3 +60,14 @@ def format_bytes(size: int) -> str:
         if abs(size) >= unit:
             return f"{size / unit:.1f} {name}"
     return f"{size} B"
+
+
+def too_small(join: str, budget: int, parts: Mapping[str, int], advice: str = "") -> BudgetError:
+    """The error that names the least that `join` needs, part by part."""
+    needed = " + ".join(f"{name} {format_bytes(size)}" for name, size in parts.items() if size)
+    least = sum(parts.values())
+    return BudgetError(
+        f"{join} needs at least {format_bytes(least)} ({least} bytes: {needed}); "
+        f"the budget is {format_bytes(budget)}. Raise the budget to {least} bytes or more"
+        f"{', or ' + advice if advice else ''}."
+    )

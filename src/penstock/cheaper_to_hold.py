@@ -1,4 +1,4 @@
-"""The caching rule of ROOTJOIN: hold rows of R that take fewer bytes than the rows waiting for them."""
+"""The caching rule of ROOTJOIN: hold rows of R that take fewer bytes than rows waiting for them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ _ENTER, _STAY = 1.1, 1.0
 
 
 @njit(cache=True, nogil=True)
-def _choose(starts, matches, rows, waiting, usual, keys, window_row, row_nbytes, likely, chosen, whole):  # type: ignore[no-untyped-def]
+def _choose(  # type: ignore[no-untyped-def]
+    starts, matches, rows, waiting, usual, keys, window_row, row_nbytes, likely, chosen, whole
+):
     """Per page, the keys whose caching saves most; `likely` gets each key's expected matches.
 
     `whole` is set where also the keys that no row waited for are worth it.
@@ -102,7 +104,7 @@ class PagesRead:
     waiting: Floats
     """Rows that waited for each page."""
     usual: Floats
-    """Rows that would wait for each page at a read once all pages are read by the square-root rule."""
+    """Rows that would wait for each page at a read, were all read by the square-root rule."""
     keys: float
     """Keys on a page, on average."""
     all_keys: Callable[[npt.NDArray[np.bool_]], Candidates]
@@ -122,12 +124,12 @@ class Rates:
 class CheaperToHold:
     """Hold a row of R when that takes fewer bytes than the stream rows that would wait for it.
 
-    A page that is read when `K` rows wait for it costs `K · w` bytes' worth: `K / 2` rows of `w` bytes
-    wait on average, and the reads are worth as much again, since the square-root rule balances
-    the two. Both fall with the root of the page's rate. So caching keys that have the share `s` of
-    its rows saves `K · w · (1 - √(1 - s))` and takes the bytes of their rows: the best such set of
-    keys is cached. For a single key of `m` rows that is the rule `m · w > 2 · c`; a page all of whose
-    keys are hot needs only half of that.
+    A page that is read when `K` rows wait for it costs `K · w` bytes' worth: `K / 2` rows of `w`
+    bytes wait on average, and the reads are worth as much again, since the square-root rule
+    balances the two. Both fall with the root of the page's rate. So caching keys that have the
+    share `s` of its rows saves `K · w · (1 - √(1 - s))` and takes the bytes of their rows: the best
+    such set of keys is cached. For a single key of `m` rows that is the rule `m · w > 2 · c`; a page
+    all of whose keys are hot needs only half of that.
 
     Counts scatter: a key's expected matches are drawn towards the page's mean, fully where the keys
     of a page differ by no more than chance (empirical Bayes for Poisson counts). Where they differ
@@ -156,8 +158,17 @@ class CheaperToHold:
         whole = np.zeros(len(pages.waiting), dtype=np.bool_)
         starts = np.searchsorted(pages.page_of, np.arange(len(pages.waiting) + 1))
         _choose(
-            starts, seen.matches, seen.rows, pages.waiting, pages.usual, pages.keys,
-            self.window_row, cache.key_nbytes, likely, chosen, whole,
+            starts,
+            seen.matches,
+            seen.rows,
+            pages.waiting,
+            pages.usual,
+            pages.keys,
+            self.window_row,
+            cache.key_nbytes,
+            likely,
+            chosen,
+            whole,
         )
         shares = np.zeros(len(pages.waiting))
         if not chosen.any():
@@ -189,7 +200,7 @@ class CheaperToHold:
         return int(between_reads * _EPOCH) + 1
 
     def cool(self, cache: TupleCache, rates: Rates, rows: int) -> int:
-        """An epoch of so many rows has passed: drop the keys that no longer pay; returns how many."""
+        """An epoch of so many rows has passed: drop keys that no longer pay; returns how many."""
         codes, heats = cache.entries()
         if not len(codes):
             return 0

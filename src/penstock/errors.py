@@ -5,7 +5,7 @@ Every message says what happened, the numbers, and what to do.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from difflib import get_close_matches
 
 
@@ -15,21 +15,6 @@ class PenstockError(Exception):
 
 class BudgetError(PenstockError, ValueError):
     """The budget cannot hold what was asked for."""
-
-    @classmethod
-    def too_small(
-        cls, join: str, budget: int, parts: Mapping[str, int], advice: str = ""
-    ) -> BudgetError:
-        """Name the least that `join` needs, part by part."""
-        from penstock.budget import format_bytes
-
-        needed = " + ".join(f"{name} {format_bytes(size)}" for name, size in parts.items() if size)
-        least = sum(parts.values())
-        return cls(
-            f"{join} needs at least {format_bytes(least)} ({least} bytes: {needed}); "
-            f"the budget is {format_bytes(budget)}. Raise the budget to {least} bytes or more"
-            f"{', or ' + advice if advice else ''}."
-        )
 
 
 class OptionError(PenstockError, ValueError):

@@ -205,7 +205,11 @@ class TupleCache:
         return used <= limit and store.live + rows <= store.capacity
 
     def add(
-        self, codes: Int64s, first_row: Int64s, row_count: Int64s, batch: pa.RecordBatch | pa.Table,
+        self,
+        codes: Int64s,
+        first_row: Int64s,
+        row_count: Int64s,
+        batch: pa.RecordBatch | pa.Table,
         heats: npt.NDArray[np.int64],
     ) -> None:
         """Hold all rows of these keys: `row_count` rows of the batch from each `first_row`.

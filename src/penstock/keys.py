@@ -181,7 +181,7 @@ def value_spans(column: pa.Array) -> tuple[npt.NDArray[np.uint8], Int64s, Int64s
 
 
 class Keys:
-    """The keys of some rows in the master's types, with the state of each and, when asked, codes."""
+    """The keys of some rows in the master's types, with each one's state and, when asked, code."""
 
     def __init__(
         self, columns: Columns, state: npt.NDArray[np.uint8] | None = None, seed: int = HASH_SEED
@@ -234,7 +234,7 @@ class Keys:
 
 @dataclass(frozen=True)
 class KeyMeeting:
-    """How a stream's key columns become a master's; made once per join, and errors are raised then."""
+    """How a stream's key columns become a master's; made once, and errors are raised then."""
 
     stream_types: tuple[pa.DataType, ...]
     master_types: tuple[pa.DataType, ...]
@@ -250,8 +250,8 @@ class KeyMeeting:
             kinds = {family(ours), family(theirs)}
             if len(kinds) > 1 and kinds != {"integer", "decimal"}:
                 raise KeyTypeError(
-                    f"a stream key of type {ours} cannot meet a master key of type {theirs} without "
-                    "loss. Cast one of them so that both are of one kind."
+                    f"a stream key of type {ours} cannot meet a master key of type {theirs} "
+                    "without loss. Cast one of them so that both are of one kind."
                 )
 
     @property

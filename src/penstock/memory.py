@@ -54,4 +54,8 @@ def in_one_piece(data: pa.Table | pa.ChunkedArray) -> pa.RecordBatch | pa.Array:
         return pa.RecordBatch.from_arrays(arrays, schema=data.schema)
     if data.num_chunks == 1:
         return data.chunk(0)
-    return pa.concat_arrays(data.chunks, memory_pool=POOL) if data.num_chunks else pa.array([], data.type)
+    return (
+        pa.concat_arrays(data.chunks, memory_pool=POOL)
+        if data.num_chunks
+        else pa.array([], data.type)
+    )

@@ -135,7 +135,7 @@ class _Place:
 
 
 class RowStore:
-    """A slotted store for rows of `schema`; `capacity` rows and `heap_nbytes` are its address space.
+    """A slotted store for rows of `schema`, of `capacity` rows and `heap_nbytes` of address space.
 
     `link` is one 32-bit number per living slot for the owner's use (chains); while a slot is free
     it belongs to the free list.
@@ -158,8 +158,11 @@ class RowStore:
         self._validity: Region | None = None
         kinds = {p.kind for p in self._places}
         self.heap = ByteHeap(heap_nbytes) if "bytes" in kinds else None
-        self._nested = {i: NestedColumn(schema.field(i).type)
-                        for i, p in enumerate(self._places) if p.kind == "nested"}
+        self._nested = {
+            i: NestedColumn(schema.field(i).type)
+            for i, p in enumerate(self._places)
+            if p.kind == "nested"
+        }
         self._plain8 = [i for i, p in enumerate(self._places) if _plain(p, 8)]
         self._plain8_columns = np.array([self._places[i].first for i in self._plain8], np.int64)
 
@@ -189,12 +192,13 @@ class RowStore:
     def variable_nbytes(self, batch: pa.RecordBatch) -> int:
         """Bytes that the batch's rows would add beyond their slots, at the most."""
         return sum(
-            batch.column(i).nbytes for i, p in enumerate(self._places)
+            batch.column(i).nbytes
+            for i, p in enumerate(self._places)
             if p.kind in ("bytes", "nested")
         )
 
     def slot_nbytes_for(self, batch: pa.RecordBatch) -> int:
-        """Bytes of one slot when rows of the batch are held: the first null costs a byte a column."""
+        """Bytes of one slot when the batch's rows are held: the first null costs a byte each."""
         if self._validity is not None or not any(c.null_count for c in batch.columns):
             return self.slot_nbytes
         return self.slot_nbytes + len(self._places)
@@ -240,8 +244,11 @@ class RowStore:
             size = place.width * place.count
             values = fixed_values(column, np.dtype(f"V{size}")).view(_WIDTHS[place.width])
             _scatter_wide(
-                self._matrix(place.width), slots, place.first,
-                values.reshape(-1, place.count), rows,
+                self._matrix(place.width),
+                slots,
+                place.first,
+                values.reshape(-1, place.count),
+                rows,
             )
 
     def _put_validity(self, i: int, column: pa.Array, rows: Int64s, slots: Slots) -> None:
@@ -261,7 +268,7 @@ class RowStore:
         for i, place in enumerate(self._places):
             if taken[i] is None:
                 taken[i] = self._take_column(i, place, slots)
-        return taken  # type: ignore[return-value]
+        return taken
 
     def take_columns(self, names: list[str], slots: Slots) -> list[pa.Array]:
         """Some columns of the rows in these slots."""
@@ -414,9 +421,12 @@ def _lay_out(schema: pa.Schema) -> tuple[list[_Place], dict[int, int]]:
 
 def _is_bytes(t: pa.DataType) -> bool:
     return bool(
-        pa.types.is_string(t) or pa.types.is_large_string(t)
-        or pa.types.is_binary(t) or pa.types.is_large_binary(t)
-        or pa.types.is_string_view(t) or pa.types.is_binary_view(t)
+        pa.types.is_string(t)
+        or pa.types.is_large_string(t)
+        or pa.types.is_binary(t)
+        or pa.types.is_large_binary(t)
+        or pa.types.is_string_view(t)
+        or pa.types.is_binary_view(t)
     )
 
 
@@ -438,7 +448,5 @@ def _bytes_array(
     view = pa.types.is_string_view(t) or pa.types.is_binary_view(t)
     physical = pa.large_binary() if view else t
     shaped = offsets if large or view else offsets.astype(np.int32)
-    array = pa.Array.from_buffers(
-        physical, n, [valid, pa.py_buffer(shaped), pa.py_buffer(data)]
-    )
+    array = pa.Array.from_buffers(physical, n, [valid, pa.py_buffer(shaped), pa.py_buffer(data)])
     return array.cast(t) if view else array

@@ -117,7 +117,16 @@ class Counters:
         last = int(np.flatnonzero(self._waits)[-1]) + 1 if self._waits.any() else 0
         waits = WaitHistogram(tuple(self._waits[:last].tolist()), self._longest)
         return JoinStats(
-            self.rows_in, self.rows_restored, self.rows_out, self.unmatched, self.cache_hits,
-            self.rows_read_for, self.page_reads, io_reads, bytes_read, waits,
-            self.held_bytes_max, dict(self.held_by_part),
+            self.rows_in,
+            self.rows_restored,
+            self.rows_out,
+            self.unmatched,
+            self.cache_hits,
+            self.rows_read_for,
+            self.page_reads,
+            io_reads,
+            bytes_read,
+            waits,
+            self.held_bytes_max,
+            dict(self.held_by_part),
         )

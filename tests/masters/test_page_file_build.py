@@ -20,6 +20,7 @@ from penstock.errors import BudgetError, MasterError, SchemaError
 from penstock.keys import codes_of
 from penstock.masters import PageFileMaster, build_master, verify_master
 from penstock.masters.page_file_write import PageWriter
+from penstock.memory import in_one_piece
 
 
 def leftovers(folder: Path) -> list[str]:
@@ -187,7 +188,7 @@ def test_another_seed_orders_hashed_keys_otherwise(tmp_path: Path) -> None:
     table = pa.table({"k": [f"{i}" for i in range(100)]})
     build_master(table, tmp_path / "r.arrow", "k", hash_seed=7)
     with PageFileMaster(tmp_path / "r.arrow") as master:
-        rows = master.read([0], ["k"])
+        rows = in_one_piece(master.read([0], ["k"]))
         assert master.hash_seed == 7
         assert (np.diff(codes_of([rows.column("k")], 7).astype(object)) > 0).all()
         assert master.look_up(pa.array(["42"]), ["k"]).num_rows == 1

@@ -212,14 +212,14 @@ def forgets_a_read(join: SemiStreamJoin) -> None:
 
 def takes_any_batch(join: SemiStreamJoin) -> None:
     """Takes columns of other names as if they were those that were promised."""
-    conform = join._conform
+    push = join.push
 
-    def lax(batch: pa.RecordBatch) -> pa.RecordBatch:
+    def lax(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         wanted = join.binding.stream_schema
         same = batch.schema.types == wanted.types
-        return batch.rename_columns(wanted.names) if same else conform(batch)
+        return push(batch.rename_columns(wanted.names) if same else batch)
 
-    join._conform = lax
+    join.push = lax
 
 
 FLAWS: dict[str, Flaw] = {

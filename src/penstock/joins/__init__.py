@@ -1,6 +1,6 @@
 """The joins: each is a frozen plan in a file of its own; `plan.build` makes what runs."""
 
-from penstock.joins.base import JoinPlan, SemiStreamJoin
+from penstock.joins.base import SemiStreamJoin
 from penstock.joins.cachejoin import CacheJoin
 from penstock.joins.cachejoin_l import CacheJoinL
 from penstock.joins.cachejoin_pq import CacheJoinPQ
@@ -12,6 +12,7 @@ from penstock.joins.meshjoin import MeshJoin, ReadCost
 from penstock.joins.names import named
 from penstock.joins.optimised_x_hybridjoin import OptimisedXHybridJoin
 from penstock.joins.partitioned import PartitionedJoin
+from penstock.joins.plan import JoinPlan
 from penstock.joins.r_meshjoin import RMeshJoin
 from penstock.joins.rootjoin import RootJoin
 from penstock.joins.sscj import Sscj

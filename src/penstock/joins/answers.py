@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.admission import Candidates
 from penstock.fronts import TupleCache
 from penstock.joins.binding import Binding
 from penstock.keys import NO_SUCH_ROW, Int64s, Keys
@@ -99,7 +100,7 @@ class CacheHits(Answer):
 
 
 class PageRows:
-    """The rows of some pages, ready to be matched: sorted codes and the columns, as they were read."""
+    """The rows of some pages, ready to be matched: sorted codes, and the columns as read."""
 
     def __init__(self, binding: Binding, table: pa.Table) -> None:
         names, meeting = list(binding.master_key), binding.meeting
@@ -215,3 +216,18 @@ class PageMatches(Answer):
         chosen = take(self._page.output, pa.array(here, mask=missing if any_missing else None))
         reasons = np.where(missing, np.uint8(NO_SUCH_ROW), np.uint8(0)) if any_missing else None
         return self._binding.compose(stream.columns, chosen.columns, reasons)
+
+
+def matched_keys(
+    rows: PageRows, answer: PageMatches, scale: float, columns: list[str]
+) -> Candidates:
+    """The keys that rows waited for, where only one in `scale` of these was answered yet."""
+    matches = np.bincount(answer.first[np.flatnonzero(answer.count)], minlength=len(rows.codes))
+    first = np.flatnonzero(matches)
+    per_key = np.ones(len(first), dtype=np.int64)
+    if not rows.unique:
+        per_key = np.searchsorted(rows.codes, rows.codes[first], side="right") - first
+    cached = rows.table.select(columns)
+    return Candidates(
+        rows.codes[first], first, per_key, (matches[first] * scale).astype(np.float64), cached
+    )

@@ -1,4 +1,4 @@
-"""The one loop behind every join, and the frozen plan that a join is built from.
+"""The one loop behind every join.
 
 Every row that comes in is answered from the front stage or waits in the window; when the window is
 full the schedule picks pages, and every row that waits for them is answered. All progress is kept
@@ -8,20 +8,15 @@ read may fail, and the next call goes on from there.
 
 from __future__ import annotations
 
-import time
-from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from datetime import timedelta
-from typing import ClassVar
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pyarrow as pa
 
-from penstock.admission import Admission, Candidates
-from penstock.budget import format_bytes, parse_bytes
-from penstock.errors import BudgetError, SchemaError, StateError
+from penstock.admission import Admission
+from penstock.budget import format_bytes
+from penstock.errors import BudgetError, StateError
 from penstock.fronts import TupleCache
 from penstock.joins.answers import (
     Answer,
@@ -30,63 +25,22 @@ from penstock.joins.answers import (
     PageRows,
     Unmatchable,
     equal_rows,
+    matched_keys,
 )
-from penstock.joins.binding import Binding, On, OnMiss
+from penstock.joins.binding import Binding
+from penstock.joins.plan import Clock, JoinPlan
+from penstock.joins.progress import OpenPages, Slice
 from penstock.joins.sizing import Sizing
-from penstock.joins.waits import MaxWait, WaitLimit
+from penstock.joins.waits import WaitLimit
 from penstock.keys import VALID, Int64s, Keys
 from penstock.masters.base import Changes, Master
-from penstock.masters.plain_types import plain_batch, plain_type
 from penstock.rows import NONE, Moves, Slots, widest_nbytes
 from penstock.schedules import InPageOrder, Schedule
 from penstock.stats import Counters, JoinStats
 from penstock.window import Window
 
-Clock = Callable[[], float]
 ARRIVAL_COLUMN = "_arrival"
 ARRIVED_AT_COLUMN = "_arrived_at"
-
-
-@dataclass(frozen=True, kw_only=True)
-class JoinPlan(ABC):
-    """What a person writes: a join and its options, frozen and picklable.
-
-    `budget` bounds everything that the built join holds, in bytes or as text (`"50MB"`).
-    `max_wait` bounds how long a row waits: a whole number is a number of admitted rows, a text
-    (`"30s"`), a float of seconds or a timedelta is time by the clock.
-    """
-
-    budget: int | str = "50MB"
-    max_wait: MaxWait = None
-    seed: int = 7
-
-    title: ClassVar[str]
-    """The join's name as its paper writes it."""
-
-    def __post_init__(self) -> None:
-        parse_bytes(self.budget)
-        WaitLimit.parse(self.max_wait)
-
-    @property
-    def budget_bytes(self) -> int:
-        return parse_bytes(self.budget)
-
-    def build(
-        self,
-        master: Master,
-        stream_schema: pa.Schema,
-        *,
-        on: On,
-        on_miss: OnMiss = "null",
-        columns: Sequence[str] | None = None,
-        clock: Clock = time.monotonic,
-    ) -> SemiStreamJoin:
-        """The operator that runs this plan on a stream of `stream_schema`."""
-        binding = Binding.resolve(master, stream_schema, on, on_miss, columns)
-        return self._operator(master, binding, clock)
-
-    @abstractmethod
-    def _operator(self, master: Master, binding: Binding, clock: Clock) -> SemiStreamJoin: ...
 
 
 class SemiStreamJoin:
@@ -118,7 +72,7 @@ class SemiStreamJoin:
         self._widest = 0
         self._output = sizing.output
         self.pages_per_read, self.disk_buffer = sizing.pages_per_read, sizing.disk_buffer
-        self._slice: _Slice | None = None
+        self._slice: Slice | None = None
         self._answers: deque[Answer] = deque()
         self._open: OpenPages | None = None
         self._interrupted: pa.RecordBatch | None = None
@@ -139,7 +93,7 @@ class SemiStreamJoin:
         """
         interrupted, self._interrupted = self._interrupted, None
         if batch is not interrupted:
-            rows = self._conform(batch)
+            rows = self.binding.conform(batch)
             self._fit_hand(rows)
             self._hand.append((rows, None))
             self._counters.rows_in += rows.num_rows
@@ -196,7 +150,7 @@ class SemiStreamJoin:
         if self._now or len(self.window) or self._hand:
             raise StateError("restore only into a join that has taken no rows; build a new one.")
         arrivals = waiting.column(ARRIVAL_COLUMN).to_numpy()
-        rows = self._conform(waiting.select(self.binding.stream_schema.names))
+        rows = self.binding.conform(waiting.select(self.binding.stream_schema.names))
         self._fit_hand(rows)
         self._counters.rows_restored += rows.num_rows
         self._wait_limit.restore(arrivals, waiting.column(ARRIVED_AT_COLUMN).to_numpy())
@@ -374,7 +328,7 @@ class SemiStreamJoin:
         self, batch: pa.RecordBatch, arrivals: Int64s, misses: Int64s, keys: Keys
     ) -> None:
         """These rows of the batch, of these arrivals and keys, are to be filed."""
-        self._slice = _Slice(batch, arrivals, misses, self.master.page_of(keys))
+        self._slice = Slice(batch, arrivals, misses, self.master.page_of(keys))
 
     def _probe(self, codes: Int64s, state: object, batch: pa.RecordBatch) -> tuple[Slots, int]:
         if self.cache is None or not len(self.cache):
@@ -403,9 +357,9 @@ class SemiStreamJoin:
         if room == 0:
             if not self._read_scheduled(left):
                 raise BudgetError(
-                    f"a row does not fit the window, which has {format_bytes(self.window.limit)} of "
-                    f"the budget of {format_bytes(self.plan.budget_bytes)}. Restore what waits into "
-                    "a join with a larger budget."
+                    f"a row does not fit the window's {format_bytes(self.window.limit)} of the "
+                    f"budget of {format_bytes(self.plan.budget_bytes)}. Restore what waits into a "
+                    "join with a larger budget."
                 )
             return
         now = slice(part.admitted, part.admitted + room)
@@ -450,7 +404,8 @@ class SemiStreamJoin:
         pages = np.sort(pages)
         rows = PageRows(self.binding, self.master.read(pages, self.binding.read_columns))
         self._counters.page_reads += len(pages)
-        self.schedule.was_read(pages, self.window.count[pages], self.window, self._now)
+        waiting = self.window.count[pages].astype(np.int64)
+        self.schedule.was_read(pages, waiting, self.window, self._now)
         self._open = OpenPages(pages, rows, self.window)
         return True
 
@@ -483,20 +438,9 @@ class SemiStreamJoin:
     def _learn(self, opened: OpenPages, answer: PageMatches, scale: float) -> None:
         if self.admission is None or self.cache is None:
             return
-        seen = self._candidates(opened.rows, answer, scale)
+        seen = matched_keys(opened.rows, answer, scale, self.cache.store.schema.names)
         if len(seen):
             self.admission.learn(self.cache, seen)
-
-    def _candidates(self, rows: PageRows, answer: PageMatches, scale: float) -> Candidates:
-        """The keys that rows waited for, where only one in `scale` of these was answered yet."""
-        assert self.cache is not None
-        matches = np.bincount(answer.first[np.flatnonzero(answer.count)], minlength=len(rows.codes))
-        first = np.flatnonzero(matches)
-        per_key = np.ones(len(first), dtype=np.int64)
-        if not rows.unique:
-            per_key = np.searchsorted(rows.codes, rows.codes[first], side="right") - first
-        cached = rows.table.select(self.cache.store.schema.names)
-        return Candidates(rows.codes[first], first, per_key, matches[first] * scale, cached)
 
     def _piece_rows(self, widest_partner: int) -> int:
         """Stream rows to answer, and rows to put out, at once, such that the widest would fit."""
@@ -507,7 +451,7 @@ class SemiStreamJoin:
     # -- keeping house ----------------------------------------------------------------------
 
     def _tidy(self) -> None:
-        """Give back the memory of rows that left, when it is half, or more than there is room for."""
+        """Give back the memory of rows that left, when it is half or more than fits."""
         window, store = self.window, self.window.store
         idle = store.high > 2 * store.live + self.sizing.slice_rows
         if idle or not store.live or window.nbytes > window.limit:
@@ -532,9 +476,9 @@ class SemiStreamJoin:
             raise BudgetError(
                 f"a batch of {format_bytes(batch.nbytes)} ({batch.num_rows} rows, the widest of "
                 f"{format_bytes(row)}), with what is in hand already, does not fit the budget of "
-                f"{format_bytes(self.plan.budget_bytes)}; at most {format_bytes(max(most, 0))} can be "
-                "in hand. Push smaller batches (slices), iterate what push returns before the next "
-                "push, or raise the budget."
+                f"{format_bytes(self.plan.budget_bytes)}; at most {format_bytes(max(most, 0))} can "
+                "be in hand. Push smaller batches (slices), iterate what push returns before the "
+                "next push, or raise the budget."
             )
         self._hand_most, self._output, self.window.limit = hand, output, limit
         self._widest = max(self._widest if len(self.window) or self._hand else 0, widest)
@@ -551,26 +495,10 @@ class SemiStreamJoin:
             raise BudgetError(
                 f"the new version of R has {master.num_pages} pages of up to "
                 f"{format_bytes(master.max_page_nbytes)}; the budget of "
-                f"{format_bytes(self.plan.budget_bytes)} is {format_bytes(least - limit)} too small "
-                "for them. Restore what waits into a join with a larger budget."
+                f"{format_bytes(self.plan.budget_bytes)} is {format_bytes(least - limit)} too "
+                "small for them. Restore what waits into a join with a larger budget."
             )
         self._index, self.disk_buffer, self.window.limit = index, buffer, limit
-
-    def _conform(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        wanted = self.binding.stream_schema
-        if batch.schema.equals(wanted, check_metadata=True):
-            return batch
-        if batch.schema.names == wanted.names and batch.schema.types == wanted.types:
-            return pa.RecordBatch.from_arrays(batch.columns, schema=wanted)
-        if (
-            batch.schema.names == wanted.names
-            and [plain_type(t) for t in batch.schema.types] == wanted.types
-        ):
-            return plain_batch(batch, wanted)
-        raise SchemaError(
-            f"the batch has the columns ({_columns(batch.schema)}), but the join was built for "
-            f"({_columns(wanted)})."
-        )
 
     def _dated(self, rows: pa.RecordBatch, arrivals: Int64s) -> pa.RecordBatch:
         times = self._wait_limit.times_of(arrivals)
@@ -583,28 +511,3 @@ class SemiStreamJoin:
                 f"{what}: answers are on their way out; iterate what push, advance or flush "
                 "returned to its end first."
             )
-
-
-def _columns(schema: pa.Schema) -> str:
-    return ", ".join(f"{f.name}: {f.type}" for f in schema)
-
-
-class _Slice:
-    """Rows of a batch that are to be admitted; `misses` are positions in the batch."""
-
-    def __init__(
-        self, batch: pa.RecordBatch, arrivals: Int64s, misses: Int64s, pages: Int64s
-    ) -> None:
-        self.batch, self.arrivals, self.misses, self.pages = batch, arrivals, misses, pages
-        self.admitted = 0
-
-
-class OpenPages:
-    """Pages in the disk buffer, until every row that waits for them is answered."""
-
-    def __init__(self, pages: Int64s, rows: PageRows, window: Window) -> None:
-        self.pages, self.rows, self.learnt = pages, rows, False
-        self.waiting = window.count[pages].astype(np.float64)
-        """Rows that waited for each page when it was read."""
-        self.since = window.first[pages]
-        """The arrival of the first of them."""

@@ -13,7 +13,7 @@ import pyarrow as pa
 from penstock.errors import SchemaError
 from penstock.keys import NO_SUCH_ROW, NULL_KEY, KeyMeeting, Keys
 from penstock.masters.base import Master
-from penstock.masters.plain_types import plain_type
+from penstock.masters.plain_types import plain_batch, plain_type
 
 On = str | tuple[str, str] | Sequence[str | tuple[str, str]]
 OnMiss = Literal["null", "drop", "mark"]
@@ -114,6 +114,20 @@ class Binding:
             arrays.append(pa.nulls(rows, pa.string()) if reasons is None else _texts(reasons))
         return pa.RecordBatch.from_arrays(arrays, schema=self.output_schema)
 
+    def conform(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The batch in the schema that the join was built for, or SchemaError."""
+        wanted, given = self.stream_schema, batch.schema
+        if given.equals(wanted, check_metadata=True):
+            return batch
+        if given.names == wanted.names and given.types == wanted.types:
+            return pa.RecordBatch.from_arrays(batch.columns, schema=wanted)
+        if given.names == wanted.names and [plain_type(t) for t in given.types] == wanted.types:
+            return plain_batch(batch, wanted)
+        raise SchemaError(
+            f"the batch has the columns ({_columns(given)}), but the join was built for "
+            f"({_columns(wanted)})."
+        )
+
     def nulls(self, rows: int) -> list[pa.Array]:
         """The master's columns of rows without a partner."""
         first = len(self.stream_schema)
@@ -129,7 +143,7 @@ def _pairs(on: On) -> list[tuple[str, str]]:
             f"on={on!r} names no key. Give a column name, a pair (stream column, master column), "
             "or a list of these."
         )
-    return pairs  # type: ignore[return-value]
+    return pairs
 
 
 def _require(name: str, schema: pa.Schema, where: str) -> None:
@@ -153,3 +167,7 @@ def _refuse_clashes(stream: pa.Schema, chosen: list[str], on_miss: OnMiss) -> No
 def _texts(reasons: npt.NDArray[np.uint8]) -> pa.Array:
     texts = pa.array([None, *(REASONS.get(code) for code in range(1, max(REASONS) + 1))])
     return texts.take(pa.array(reasons))
+
+
+def _columns(schema: pa.Schema) -> str:
+    return ", ".join(f"{f.name}: {f.type}" for f in schema)

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from penstock.admission import RandomReplacement
-from penstock.joins.base import Clock, SemiStreamJoin
+from penstock.joins.base import SemiStreamJoin
 from penstock.joins.binding import Binding
 from penstock.joins.cachejoin import CachePlan
 from penstock.joins.hybridjoin_l import LEAST_ORDER, PositionalOperator, require_position
+from penstock.joins.plan import Clock
 from penstock.masters.base import Master
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from penstock.admission import RandomReplacement
-from penstock.joins.base import Clock, SemiStreamJoin
+from penstock.joins.base import SemiStreamJoin
 from penstock.joins.binding import Binding
 from penstock.joins.cachejoin import CachePlan
 from penstock.joins.fitting import first_that_fits, halvings
@@ -15,6 +15,7 @@ from penstock.joins.hybridjoin_pq import (
     queue_capacity,
     require_thresholds,
 )
+from penstock.joins.plan import Clock
 from penstock.masters.base import Master
 from penstock.schedules import FrequentPages
 

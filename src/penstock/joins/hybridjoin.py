@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from penstock.joins.base import Clock, JoinPlan, SemiStreamJoin
+from penstock.joins.base import SemiStreamJoin
 from penstock.joins.binding import Binding
+from penstock.joins.plan import Clock, JoinPlan
 from penstock.joins.sizing import Sizing
 from penstock.masters.base import Master
 from penstock.schedules import OldestFirst

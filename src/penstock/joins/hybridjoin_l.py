@@ -8,8 +8,9 @@ from typing import ClassVar
 from penstock.admission import Admission
 from penstock.errors import OptionError
 from penstock.fronts import TupleCache
-from penstock.joins.base import Clock, JoinPlan, SemiStreamJoin
+from penstock.joins.base import SemiStreamJoin
 from penstock.joins.binding import Binding
+from penstock.joins.plan import Clock, JoinPlan
 from penstock.joins.sizing import Sizing
 from penstock.joins.yielding_cache import YieldingCache
 from penstock.masters.base import Changes, Master

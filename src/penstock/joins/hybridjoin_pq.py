@@ -8,9 +8,10 @@ from typing import ClassVar
 import numpy as np
 
 from penstock.errors import OptionError
-from penstock.joins.base import Clock, JoinPlan, SemiStreamJoin
+from penstock.joins.base import SemiStreamJoin
 from penstock.joins.binding import Binding
 from penstock.joins.fitting import first_that_fits, halvings
+from penstock.joins.plan import Clock, JoinPlan
 from penstock.joins.sizing import Sizing
 from penstock.joins.yielding_cache import YieldingCache
 from penstock.keys import Int64s

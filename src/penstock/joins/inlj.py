@@ -10,9 +10,10 @@ import pyarrow as pa
 
 from penstock.errors import OptionError
 from penstock.joins.answers import PageMatches, PageRows
-from penstock.joins.base import ARRIVAL_COLUMN, Clock, JoinPlan, SemiStreamJoin
+from penstock.joins.base import ARRIVAL_COLUMN, SemiStreamJoin
 from penstock.joins.binding import Binding
 from penstock.joins.fitting import first_that_fits, halvings
+from penstock.joins.plan import Clock, JoinPlan
 from penstock.joins.sizing import Sizing
 from penstock.keys import Int64s, Keys
 from penstock.masters.base import Changes, Master

@@ -9,8 +9,9 @@ import numpy as np
 
 from penstock.budget import format_bytes, parse_bytes
 from penstock.errors import BudgetError, OptionError
-from penstock.joins.base import Clock, JoinPlan, SemiStreamJoin
+from penstock.joins.base import SemiStreamJoin
 from penstock.joins.binding import Binding
+from penstock.joins.plan import Clock, JoinPlan
 from penstock.joins.sizing import Sizing
 from penstock.masters.base import Changes, Master
 from penstock.rows import NONE, Moves, Slots

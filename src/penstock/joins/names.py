@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any
 
 from penstock.errors import OptionError
-from penstock.joins.base import JoinPlan
 from penstock.joins.cachejoin import CacheJoin
 from penstock.joins.cachejoin_l import CacheJoinL
 from penstock.joins.cachejoin_pq import CacheJoinPQ
@@ -19,6 +18,7 @@ from penstock.joins.inlj import Inlj
 from penstock.joins.meshjoin import MeshJoin
 from penstock.joins.optimised_x_hybridjoin import OptimisedXHybridJoin
 from penstock.joins.partitioned import PartitionedJoin
+from penstock.joins.plan import JoinPlan
 from penstock.joins.r_meshjoin import RMeshJoin
 from penstock.joins.rootjoin import RootJoin
 from penstock.joins.sscj import Sscj

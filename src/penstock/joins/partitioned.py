@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from penstock.errors import OptionError
-from penstock.joins.base import Clock, JoinPlan, SemiStreamJoin
+from penstock.joins.base import SemiStreamJoin
 from penstock.joins.binding import Binding
 from penstock.joins.cachejoin import require_share
 from penstock.joins.held_pages import HeldPages, HeldPagesOperator, whole_keys
+from penstock.joins.plan import Clock, JoinPlan
 from penstock.joins.sizing import Sizing
 from penstock.joins.waits import WaitLimit
 from penstock.joins.yielding_cache import LEAST_CACHE

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from penstock.errors import OptionError
-from penstock.joins.base import Clock, SemiStreamJoin
+from penstock.joins.base import SemiStreamJoin
 from penstock.joins.binding import Binding
 from penstock.joins.meshjoin import MeshJoin, MeshOperator, steps_of_round
+from penstock.joins.plan import Clock
 from penstock.masters.base import Master
 
 

@@ -13,9 +13,11 @@ from penstock.admission import Candidates
 from penstock.cheaper_to_hold import CheaperToHold, PagesRead, Rates
 from penstock.errors import BudgetError
 from penstock.fronts import TupleCache
-from penstock.joins.answers import PageMatches, PageRows, Unmatchable
-from penstock.joins.base import Clock, JoinPlan, SemiStreamJoin, OpenPages
+from penstock.joins.answers import PageMatches, PageRows, Unmatchable, matched_keys
+from penstock.joins.base import SemiStreamJoin
 from penstock.joins.binding import Binding
+from penstock.joins.plan import Clock, JoinPlan
+from penstock.joins.progress import OpenPages
 from penstock.joins.sizing import Sizing
 from penstock.keys import NO_SUCH_ROW, Int64s, Keys, columns_of
 from penstock.masters.base import Changes, Master
@@ -212,7 +214,7 @@ class _RootJoinOperator(SemiStreamJoin):
     def _learn(self, opened: OpenPages, answer: PageMatches, scale: float) -> None:
         if self.complete:
             return
-        seen = self._candidates(opened.rows, answer, scale)
+        seen = matched_keys(opened.rows, answer, scale, self.cache.store.schema.names)
         if len(seen):
             self._hold_what_pays(opened, seen)
         if self._now >= self._epoch_end:
@@ -237,9 +239,7 @@ class _RootJoinOperator(SemiStreamJoin):
         rows, seed = opened.rows, self.binding.meeting.seed
 
         def page_of(first: Int64s) -> Int64s:
-            keys = Keys.of_codes(
-                rows.codes[first], lambda: rows.keys_at(first), seed
-            )
+            keys = Keys.of_codes(rows.codes[first], lambda: rows.keys_at(first), seed)
             return np.searchsorted(opened.pages, self.master.page_of(keys))
 
         def all_keys(of_pages: npt.NDArray[np.bool_]) -> Candidates:
@@ -277,7 +277,7 @@ class _RootJoinOperator(SemiStreamJoin):
         between_reads = rows * self.master.num_pages / max(reads - self._epoch_start[1], 1)
         if not self._epoch_end:  # Nothing was read while the window filled for the first time.
             self._epoch = self._rule.epoch(2 * self._now)
-        elif self._rule.cool(self.cache, self._rates(), rows):
+        elif self._roots is not None and self._rule.cool(self.cache, self._rates(), rows):
             idle = self.cache.limit - self.cache.rows * self.cache.key_nbytes
             if idle > 2 * self._step:
                 self.cache.compact()
@@ -294,7 +294,8 @@ class _RootJoinOperator(SemiStreamJoin):
         assert self._roots is not None
         squares = self._roots.astype(np.float64) ** 2
         window_bytes = 2 * float(self.window.limit)
-        return Rates(squares, window_bytes / float(self._roots.sum()), self._pages_of_cached)
+        roots = max(float(self._roots.sum()), 1e-9)  # none, when nothing waits for any page
+        return Rates(squares, window_bytes / roots, self._pages_of_cached)
 
     def _pages_of_cached(self, codes: Int64s, first_rows: Slots) -> Int64s:
         meeting = self.binding.meeting

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from penstock.errors import BudgetError
+from penstock.budget import too_small
 from penstock.joins.binding import Binding
 from penstock.masters.base import Master
 from penstock.rows import RowStore
@@ -72,7 +72,7 @@ class Sizing:
             "cache": least_cache,
         }
         if sum(least.values()) > budget:
-            raise BudgetError.too_small(
+            raise too_small(
                 title,
                 budget,
                 least,

@@ -8,10 +8,11 @@ from typing import ClassVar
 import numpy as np
 
 from penstock.joins.answers import PageRows
-from penstock.joins.base import Clock, JoinPlan, SemiStreamJoin
+from penstock.joins.base import SemiStreamJoin
 from penstock.joins.binding import Binding
 from penstock.joins.cachejoin import require_share
 from penstock.joins.held_pages import HeldPages, HeldPagesOperator, whole_keys
+from penstock.joins.plan import Clock, JoinPlan
 from penstock.joins.sizing import Sizing
 from penstock.joins.yielding_cache import LEAST_CACHE
 from penstock.keys import Int64s, Keys

@@ -8,10 +8,11 @@ from math import log
 from typing import ClassVar
 
 from penstock.errors import OptionError
-from penstock.joins.base import Clock, JoinPlan, SemiStreamJoin
+from penstock.joins.base import SemiStreamJoin
 from penstock.joins.binding import Binding
 from penstock.joins.fitting import first_that_fits, halvings
 from penstock.joins.meshjoin import DEFAULT_READ_COST, ReadCost
+from penstock.joins.plan import Clock, JoinPlan
 from penstock.joins.x_hybridjoin import PinnedPagesOperator, pinned_nbytes, pinned_sizing
 from penstock.masters.base import Master
 from penstock.window import Window

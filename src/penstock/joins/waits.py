@@ -74,7 +74,7 @@ class WaitLimit:
             self._time = max(self._time, self._clock() if now is None else now)
 
     def oldest_allowed(self, now: int) -> int | None:
-        """The least arrival that may still wait at logical time `now`; None when there is no bound."""
+        """The least arrival that may still wait at logical time `now`; None without a bound."""
         if self.rows is not None:
             return now - self.rows
         if self.seconds is None:

@@ -10,8 +10,10 @@ import pyarrow as pa
 
 from penstock.errors import BudgetError, OptionError
 from penstock.joins.answers import PageRows
-from penstock.joins.base import Clock, JoinPlan, OpenPages, SemiStreamJoin
+from penstock.joins.base import SemiStreamJoin
 from penstock.joins.binding import Binding
+from penstock.joins.plan import Clock, JoinPlan
+from penstock.joins.progress import OpenPages
 from penstock.joins.sizing import Sizing
 from penstock.keys import Int64s
 from penstock.masters.base import Changes, Master
@@ -100,7 +102,7 @@ class PinnedPagesOperator(SemiStreamJoin):
         parts = super().held_by_part()
         parts["disk_buffer"] += sum(part.nbytes for part in self._pinned_parts)
         if self._pinned is not None:
-            parts["disk_buffer"] += self._pinned.batch.nbytes + self._pinned.codes.nbytes
+            parts["disk_buffer"] += self._pinned.table.nbytes + self._pinned.codes.nbytes
         return parts
 
     def _read_pages(self, pages: Int64s) -> bool:

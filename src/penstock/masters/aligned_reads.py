@@ -1,8 +1,9 @@
 """Reads of many byte ranges of one file: aligned, past the kernel's cache, several in flight.
 
 Each range is read as the whole blocks that cover it, straight into one buffer that the next read
-uses again unless somebody still holds what was read into it. Ranges that share a block, touch, or lie no more than `GAP_BYTES` apart are one system
-call; what lies between them goes to a scratch buffer that no one looks at.
+uses again unless somebody still holds what was read into it. Ranges that share a block, touch, or
+lie no more than `GAP_BYTES` apart are one system call; what lies between them goes to a scratch
+buffer that no one looks at.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import errno
 import fcntl
 import mmap
 import os
-import sys
+import weakref
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
 from itertools import pairwise
@@ -128,30 +129,42 @@ class ShortRead(Exception):
 
 
 class AlignedReader:
-    """Reads ranges of a file into one buffer, as large as the largest read; one read at a time."""
+    """Reads ranges of a file into a buffer, one read at a time.
+
+    The buffer is as large as the largest read so far. It is lent to the caller as an array: while
+    that, or anything made from it without a copy, is alive, further reads go elsewhere.
+    """
 
     def __init__(self, threads: int) -> None:
         self.threads = threads
-        self._buffer = np.empty(0, dtype=np.uint8)
+        self._buffer = mmap.mmap(-1, BLOCK)
+        self._lent: weakref.ref[Bytes] | None = None
         self._scratch = memoryview(mmap.mmap(-1, GAP_BYTES))
         self._pool: ThreadPoolExecutor | None = None
         self._pool_owner = 0
 
-    def _free_buffer(self, nbytes: int) -> Bytes:
-        """The buffer of the last read if nobody holds what was read into it, else a new one."""
-        held = sys.getrefcount(self._buffer) > 2
+    def _free_buffer(self, nbytes: int) -> mmap.mmap:
+        """The buffer of the last read if it is large enough and nobody holds it, else a new one."""
+        held = self._lent is not None and self._lent() is not None
         if held or len(self._buffer) < nbytes:
-            self._buffer = np.frombuffer(mmap.mmap(-1, nbytes), dtype=np.uint8)
+            self._buffer = mmap.mmap(-1, nbytes)
         return self._buffer
+
+    def _lend(self) -> Bytes:
+        # Not the array that the threads filled: one of them, or an error, may hold that for longer.
+        lent = np.frombuffer(self._buffer, dtype=np.uint8)
+        self._lent = weakref.ref(lent)
+        return lent
 
     def read(self, file: int, plan: Plan, check: Check) -> tuple[Bytes, int, int]:
         """Carry out the plan; returns the buffer, the number of system calls and the bytes read.
 
         `check` gets the buffer and the ranges of each call as soon as they have come, in the thread
-        that read them. What it raises, this raises, when no call is in flight any more.
+        that read them, and keeps neither. What it raises, this raises, when no call is in flight
+        any more.
         """
-        filled = self._free_buffer(plan.buffer_nbytes)
-        buffer = memoryview(filled)
+        free = self._free_buffer(plan.buffer_nbytes)
+        buffer, filled = memoryview(free), np.frombuffer(free, dtype=np.uint8)
 
         def work(calls: list[Call]) -> tuple[int, int]:
             made = got = 0
@@ -163,14 +176,17 @@ class AlignedReader:
 
         lanes = min(self.threads, len(plan.calls))
         if lanes == 1:
-            return filled, *work(plan.calls)
+            made, got = work(plan.calls)
+            return self._lend(), made, got
         others = [self._workers().submit(work, plan.calls[i::lanes]) for i in range(1, lanes)]
         try:
             done = [work(plan.calls[::lanes])]
         finally:
             wait(others)
-        done += [other.result() for other in others]
-        return filled, sum(made for made, _ in done), sum(got for _, got in done)
+        while others:
+            # Taken out first: an error whose traceback leads back to it would keep the buffer.
+            done.append(others.pop(0).result())
+        return self._lend(), sum(made for made, _ in done), sum(got for _, got in done)
 
     def close(self) -> None:
         if self._pool is not None and self._pool_owner == os.getpid():

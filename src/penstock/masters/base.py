@@ -67,7 +67,7 @@ class Master(Protocol):
     reads: ReadCount
 
     def page_of(self, keys: Keys | pa.Array) -> PageNumbers:
-        """The page of each key, by the master's own order; a missing key has the page it would be on.
+        """The page of each key, by the master's own order; a missing key's is where it would be.
 
         Rows whose key is null get any page. A key below the first fence belongs to page 0.
         """

@@ -127,7 +127,8 @@ class MemoryMaster:
         rows = self._rows.select(chosen)
         nbytes = int(self._page_nbytes[wanted].sum())
         self.reads = ReadCount(self.reads.io_reads + len(heads), self.reads.bytes_read + nbytes)
-        return pa.Table.from_batches([rows.slice(a, b - a) for a, b in zip(starts, ends, strict=True)])
+        runs = zip(starts, ends, strict=True)
+        return pa.Table.from_batches([rows.slice(a, b - a) for a, b in runs])
 
     def look_up(self, keys: Keys | pa.Array, columns: Sequence[str]) -> pa.RecordBatch:
         """These columns of the rows that have one of these keys, by reading the keys' pages."""

@@ -33,8 +33,12 @@ from penstock.memory import in_one_piece
 
 _PAGES_KNOWN = 1024
 _LOOK_UP_BYTES = 1024 * 1024
-_DECODED_COLUMN_BYTES = 512
-"""What Arrow takes to describe one column of one page."""
+_READ_BYTES = 4096
+"""What a read takes beside its pages."""
+_PAGE_BYTES = 1280
+"""What a page takes beside its rows: its place in the plan, its batch."""
+_ARROW_BUFFER_BYTES = 288
+"""What Arrow takes to describe one of the buffers that make up a column of one page."""
 
 
 class _Version:
@@ -75,9 +79,9 @@ class PageFileMaster:
     """A page file opened for reading; `build_master` makes one, `page_index` tells its format.
 
     One version of R is seen until `refresh` is called, whatever happens to the path meanwhile.
-    Every page is checked against its checksum when read. Reads hold one buffer for the pages as
-    they lie in the file, which the next read uses again, and the rows returned, which are the
-    caller's own. Several threads may call; reads take turns.
+    Every page is checked against its checksum when read. Rows are returned where they were read
+    to, uncopied, and stay as they are for as long as anything of them is held; the next read uses
+    their buffer again if nothing is. Several threads may call; reads take turns.
 
     Args:
         path: the file.
@@ -109,7 +113,7 @@ class PageFileMaster:
         self.num_rows = facts.rows
         self.num_pages = version.index.num_pages
         self.version = facts.version
-        self._held = _held_by_reads(version.index, len(version.schema))
+        self._held = _held_by_reads(version.index, version.schema)
         self.index_nbytes = version.index.nbytes + self._held.nbytes
         self.max_page_nbytes = facts.max_page_nbytes
         self.max_page_rows = facts.max_page_rows
@@ -152,7 +156,7 @@ class PageFileMaster:
     # -- reading ----------------------------------------------------------------------------
 
     def buffer_nbytes(self, pages: int) -> int:
-        """Bytes held while that many pages, the largest, are read and used."""
+        """Bytes held while that many pages, the largest, are read and what was read is kept."""
         self._in_use()
         count, known = min(pages, self.num_pages), len(self._held) - 1
         if count <= known:
@@ -218,6 +222,7 @@ class PageFileMaster:
             rows = in_one_piece(self.read(pages[first : first + at_once], needed))
             ours = wanted.among([rows.column(n) for n in self.key])
             found.append(rows.select(list(columns)).filter(pa.array(ours)))
+            del rows  # so that the next read has their buffer
         if found:
             return pa.concat_batches(found)
         return no_rows(self.schema, columns)
@@ -286,12 +291,13 @@ def _reopen(path: str, direct: bool, threads: int) -> PageFileMaster:
     return PageFileMaster(path, direct=direct, threads=threads)
 
 
-def _held_by_reads(index: PageIndex, columns: int) -> Int64s:
+def _held_by_reads(index: PageIndex, schema: pa.Schema) -> Int64s:
     """Bytes held while no page, the largest, the two largest … are read; up to some number."""
     lengths = np.sort(np.diff(index.offsets))[::-1][:_PAGES_KNOWN]
-    as_read = covering_nbytes(lengths)
-    described = np.full(len(lengths), columns * _DECODED_COLUMN_BYTES)
-    return GAP_BYTES + np.concatenate((np.zeros(1, np.int64), np.cumsum(as_read + described)))
+    buffers = sum(len(pa.nulls(0, field.type).buffers()) for field in schema)
+    described = _PAGE_BYTES + buffers * _ARROW_BUFFER_BYTES
+    pages = np.cumsum(covering_nbytes(lengths) + described)
+    return GAP_BYTES + _READ_BYTES + np.concatenate((np.zeros(1, dtype=np.int64), pages))
 
 
 def _shape(schema: pa.Schema) -> str:

@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from penstock.errors import CorruptMasterError, MasterError
 from penstock.keys import Int64s, any_null, codes_of
-from penstock.memory import in_one_piece
 from penstock.masters.info import MasterInfo
 from penstock.masters.page_file import PageFileMaster
+from penstock.memory import in_one_piece
 
 
 def verify_master(
@@ -37,6 +37,7 @@ def verify_master(
             rows += len(codes)
             distinct += len(np.unique(codes))
             last_code = int(codes[-1]) if len(codes) else last_code
+            del batch, codes  # so that the next read has their buffer
             if progress is not None:
                 progress(page + 1, master.num_pages)
         _check_whole(master, rows, distinct)

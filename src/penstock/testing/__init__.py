@@ -6,7 +6,7 @@ is broken, with an id to name a test by:
 >>> import penstock, penstock.testing as testing
 >>> def make_master(table, key):
 ...     return penstock.MemoryMaster(table, key, page_rows=20)
->>> checks = list(testing.checks_for(penstock.RootJoin(), make_master, kinds=["int64"]))
+>>> checks = list(testing.checks_for(penstock.joins.RootJoin(), make_master, kinds=["int64"]))
 >>> checks[0].id
 'int64:matches_oracle'
 >>> checks[0]()

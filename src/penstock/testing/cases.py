@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.errors import BudgetError
-from penstock.joins.base import JoinPlan
 from penstock.joins.binding import On, OnMiss
+from penstock.joins.plan import JoinPlan
 from penstock.masters.base import Master
 from penstock.testing.clocks import HandClock
 from penstock.testing.key_kinds import KEY_KINDS, KeyKind
@@ -31,18 +31,28 @@ _LEAST = re.compile(r"Raise the budget to (\d+) bytes")
 
 @dataclass(frozen=True)
 class Case:
-    """What a check is run on; `options` go to `plan.build`."""
+    """What a check is run on: the plan, its masters, its keys, and a clock moved by hand."""
 
     plan: JoinPlan
     make_master: MakeMaster
     kind: KeyKind = KEY_KINDS["int64"]
     seed: int = 7
     clock: HandClock = field(default_factory=HandClock)
+    _masters: dict[int, tuple[pa.Table, Master]] = field(default_factory=dict, repr=False)
 
     def tables(self, **shape: Any) -> Tables:
         return make_tables(self.kind, **{"seed": self.seed, **shape})
 
     def master(self, tables: Tables) -> Master:
+        """A master of the tables, the same for every run of the case."""
+        known = self._masters.get(id(tables.master))
+        if known is None:
+            known = tables.master, self.fresh_master(tables)
+            self._masters[id(tables.master)] = known
+        return known[1]
+
+    def fresh_master(self, tables: Tables) -> Master:
+        """A master that no run has used."""
         return self.make_master(tables.master, tables.on)
 
     def with_plan(self, **options: Any) -> Case:

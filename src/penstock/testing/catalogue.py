@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from penstock.joins.base import JoinPlan
+from penstock.joins.plan import JoinPlan
 from penstock.testing.cases import Case, MakeMaster
 from penstock.testing.checks import EVERY_KIND, HASHED_KINDS, SOME_KINDS, CheckFunction
 from penstock.testing.key_kinds import KEY_KINDS, KeyKind

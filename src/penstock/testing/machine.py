@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from penstock.errors import BudgetError
-from penstock.joins.base import JoinPlan
+from penstock.joins.plan import JoinPlan
 from penstock.testing.cases import ROOMY, SNUG, Case, MakeMaster
 from penstock.testing.crippled import CrippledMaster, never
 from penstock.testing.key_kinds import KEY_KINDS, Key, KeyKind, zipf_ranks
@@ -38,7 +38,7 @@ def join_machine(
     >>> import penstock
     >>> def make_master(table, key):
     ...     return penstock.MemoryMaster(table, key, page_rows=10)
-    >>> join_machine(penstock.RootJoin(), make_master).__name__
+    >>> join_machine(penstock.joins.RootJoin(), make_master).__name__
     'RootJoinMachine'
     """
     known = KEY_KINDS[kind] if isinstance(kind, str) else kind

@@ -46,7 +46,9 @@ def same_seed_same_result(case: Case) -> None:
 def _same_pieces(one: Case, other: Case) -> None:
     tables = one.tables(skew=1.5)
     runs = [
-        case.run(tables, spare=5 * SNUG).push_all(tables.batches(80)).flush()
+        case.run(tables, master=case.fresh_master(tables), spare=5 * SNUG)
+        .push_all(tables.batches(80))
+        .flush()
         for case in (one, other)
     ]
     assert len(runs[0].out) == len(runs[1].out)

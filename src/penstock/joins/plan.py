@@ -1,0 +1,63 @@
+"""The plan of a join: what a person writes, frozen and picklable; `build` makes what runs."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import pyarrow as pa
+
+from penstock.budget import parse_bytes
+from penstock.joins.binding import Binding, On, OnMiss
+from penstock.joins.waits import MaxWait, WaitLimit
+from penstock.masters.base import Master
+
+if TYPE_CHECKING:
+    from penstock.joins.base import SemiStreamJoin
+
+Clock = Callable[[], float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class JoinPlan(ABC):
+    """What a person writes: a join and its options, frozen and picklable.
+
+    `budget` bounds everything that the built join holds, in bytes or as text (`"50MB"`).
+    `max_wait` bounds how long a row waits: a whole number is a number of admitted rows, a text
+    (`"30s"`), a float of seconds or a timedelta is time by the clock.
+    """
+
+    budget: int | str = "50MB"
+    max_wait: MaxWait = None
+    seed: int = 7
+
+    title: ClassVar[str]
+    """The join's name as its paper writes it."""
+
+    def __post_init__(self) -> None:
+        parse_bytes(self.budget)
+        WaitLimit.parse(self.max_wait)
+
+    @property
+    def budget_bytes(self) -> int:
+        return parse_bytes(self.budget)
+
+    def build(
+        self,
+        master: Master,
+        stream_schema: pa.Schema,
+        *,
+        on: On,
+        on_miss: OnMiss = "null",
+        columns: Sequence[str] | None = None,
+        clock: Clock = time.monotonic,
+    ) -> SemiStreamJoin:
+        """The operator that runs this plan on a stream of `stream_schema`."""
+        binding = Binding.resolve(master, stream_schema, on, on_miss, columns)
+        return self._operator(master, binding, clock)
+
+    @abstractmethod
+    def _operator(self, master: Master, binding: Binding, clock: Clock) -> SemiStreamJoin: ...

@@ -1,0 +1,31 @@
+"""How far a join has come: rows that are being admitted, and pages that are being answered."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.joins.answers import PageRows
+from penstock.keys import Int64s
+from penstock.window import Window
+
+
+class Slice:
+    """Rows of a batch that are to be admitted; `misses` are positions in the batch."""
+
+    def __init__(
+        self, batch: pa.RecordBatch, arrivals: Int64s, misses: Int64s, pages: Int64s
+    ) -> None:
+        self.batch, self.arrivals, self.misses, self.pages = batch, arrivals, misses, pages
+        self.admitted = 0
+
+
+class OpenPages:
+    """Pages in the disk buffer, until every row that waits for them is answered."""
+
+    def __init__(self, pages: Int64s, rows: PageRows, window: Window) -> None:
+        self.pages, self.rows, self.learnt = pages, rows, False
+        self.waiting = window.count[pages].astype(np.float64)
+        """Rows that waited for each page when it was read."""
+        self.since = window.first[pages]
+        """The arrival of the first of them."""
