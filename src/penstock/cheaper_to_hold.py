@@ -128,8 +128,8 @@ class CheaperToHold:
     bytes wait on average, and the reads are worth as much again, since the square-root rule
     balances the two. Both fall with the root of the page's rate. So caching keys that have the
     share `s` of its rows saves `K · w · (1 - √(1 - s))` and takes the bytes of their rows: the best
-    such set of keys is cached. For a single key of `m` rows that is the rule `m · w > 2 · c`; a page
-    all of whose keys are hot needs only half of that.
+    such set of keys is cached. For one key of `m` rows that is the rule `m · w > 2 · c`; a page all
+    of whose keys are hot needs only half of that.
 
     Counts scatter: a key's expected matches are drawn towards the page's mean, fully where the keys
     of a page differ by no more than chance (empirical Bayes for Poisson counts). Where they differ

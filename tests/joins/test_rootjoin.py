@@ -93,7 +93,7 @@ def test_no_other_join_reads_fewer_pages(order: str, skew: float) -> None:
 
 @pytest.mark.parametrize("skew", [0.5, 1.0])
 def test_a_join_that_is_told_the_order_of_r_is_hardly_better(skew: float) -> None:
-    """Optimised X-HYBRIDJOIN pins the hottest pages from the first row on; ROOTJOIN must find them."""
+    """Optimised X-HYBRIDJOIN pins the hottest pages from the first row on; ROOTJOIN finds them."""
     workload = SalesStream(PRODUCTS, skew, "by-frequency")
     reads = {}
     for name in ("optimised-x-hybridjoin", "rootjoin"):
