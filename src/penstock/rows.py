@@ -25,6 +25,8 @@ NONE = -1
 """No slot."""
 
 _WIDTHS = {8: np.int64, 4: np.int32, 2: np.int16, 1: np.uint8}
+_LANES = 16
+"""Free lists; each is followed from slot to slot, and the others meanwhile."""
 _FREE = -3
 """A free slot's link is this less the next free slot (or less NONE), so never NONE or above."""
 
@@ -59,24 +61,31 @@ def _scatter_wide(matrix, slots, column, values, rows):  # type: ignore[no-untyp
 
 @njit(cache=True, nogil=True)
 def _allocate(link, free, high, slots):  # type: ignore[no-untyped-def]
+    """Take slots from the free lists in turn, so that no step waits for the one before it."""
     for i in range(slots.size):
-        if free >= 0:
-            slot = free
-            free = _FREE - link[slot]
+        lane = i % free.size
+        slot = free[lane]
+        other = 0
+        while slot < 0 and other < free.size:
+            lane = other
+            slot = free[lane]
+            other += 1
+        if slot >= 0:
+            free[lane] = _FREE - link[slot]
         else:
             slot = high
             high += 1
         link[slot] = NONE
         slots[i] = slot
-    return free, high
+    return high
 
 
 @njit(cache=True, nogil=True)
 def _release(link, free, slots):  # type: ignore[no-untyped-def]
-    for slot in slots:
-        link[slot] = _FREE - free
-        free = slot
-    return free
+    for i in range(slots.size):
+        lane = i % free.size
+        link[slots[i]] = _FREE - free[lane]
+        free[lane] = slots[i]
 
 
 @njit(cache=True, nogil=True)
@@ -146,7 +155,7 @@ class RowStore:
         self.capacity = capacity
         self.high = 0
         self.live = 0
-        self._free = NONE
+        self._free: Slots = np.full(_LANES, NONE, dtype=np.int32)
         self._places, elements = _lay_out(schema)
         self._regions = {
             width: Region(capacity, (elements[width],), dtype)
@@ -208,7 +217,7 @@ class RowStore:
     def put(self, batch: pa.RecordBatch, rows: Int64s) -> Slots:
         """Store these rows of the batch; returns their slots."""
         slots = np.empty(len(rows), dtype=np.int32)
-        self._free, self.high = _allocate(self.link, self._free, self.high, slots)
+        self.high = _allocate(self.link, self._free, self.high, slots)
         self.live += len(rows)
         for i, place in enumerate(self._places):
             self._put_column(i, place, batch.column(i), rows, slots)
@@ -322,7 +331,7 @@ class RowStore:
                     self.heap.free(self._matrix(4)[slots, place.count])
         for nested in self._nested.values():
             nested.free(len(slots))
-        self._free = _release(self.link, self._free, slots)
+        _release(self.link, self._free, slots)
         self.live -= len(slots)
 
     def column(self, name: str) -> npt.NDArray[np.generic]:
@@ -371,7 +380,8 @@ class RowStore:
         moves.apply(self.link[:live])
         for region in regions:
             region.release(live)
-        self.high, self._free = live, NONE
+        self.high = live
+        self._free[:] = NONE
         return moves
 
     def _matrix(self, width: int) -> npt.NDArray[np.generic]:

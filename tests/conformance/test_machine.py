@@ -13,7 +13,7 @@ from penstock.masters import MemoryMaster
 from penstock.testing.cases import MakeMaster
 from penstock.testing.machine import join_machine
 
-EXAMPLES = {"pairwise": 8, "all": 100}
+EXAMPLES = {"pairwise": 8, "all": 40}
 
 
 @pytest.mark.parametrize("kind", ["int64", "string"])
