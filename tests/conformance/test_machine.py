@@ -16,16 +16,26 @@ from penstock.testing.machine import join_machine
 EXAMPLES = {"pairwise": 8, "all": 40}
 
 
-@pytest.mark.parametrize("kind", ["int64", "string"])
-@pytest.mark.parametrize("max_wait", [None, 45], ids=["unbounded", "bounded"])
-@pytest.mark.parametrize("join", NAMES)
-def test_any_calls_in_any_order(
-    join: str, max_wait: int | None, kind: str, request: pytest.FixtureRequest
-) -> None:
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "max_wait" not in metafunc.fixturenames:
+        return
     # Numbers without a bound and texts with one in the short run; all four in the long one.
+    chosen = [
+        (join, kind, max_wait)
+        for join in NAMES
+        for kind in ("int64", "string")
+        for max_wait in (None, 45)
+        if metafunc.config.getoption("--conformance") == "all"
+        or (kind == "string") == (max_wait is not None)
+    ]
+    ids = [f"{join}:{kind}:{'bounded' if wait else 'unbounded'}" for join, kind, wait in chosen]
+    metafunc.parametrize(("join", "kind", "max_wait"), chosen, ids=ids)
+
+
+def test_any_calls_in_any_order(
+    join: str, kind: str, max_wait: int | None, request: pytest.FixtureRequest
+) -> None:
     long = request.config.getoption("--conformance")
-    if long == "pairwise" and (kind == "int64") == (max_wait is not None):
-        pytest.skip("a combination of the long run")
     machine = join_machine(
         named(join, max_wait=max_wait), lambda t, k: MemoryMaster(t, k, page_rows=10), kind
     )

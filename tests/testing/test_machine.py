@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,3 +55,11 @@ def test_a_flaw_is_found(plan: HybridJoin) -> None:
     machine = join_machine(plan, lambda t, k: MemoryMaster(t, k, page_rows=10))
     with pytest.raises(AssertionError):
         run_state_machine_as_test(machine, settings=QUICK)
+
+
+def test_the_checks_need_neither_hypothesis_nor_pytest() -> None:
+    program = "import sys, penstock.testing; print({'hypothesis', 'pytest'} & set(sys.modules))"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "set()"

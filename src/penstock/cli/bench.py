@@ -52,6 +52,9 @@ class Order(str, Enum):
     by_frequency = "by-frequency"
 
 
+_STREAM_ROW_BYTES = 20
+
+
 @app.callback()
 def _bench() -> None:
     pass
@@ -105,8 +108,13 @@ def join(
         ),
     ] = None,
     batch_rows: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Stream rows of one push.")
-    ] = 16_384,
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="Stream rows of one push. [default: 16384, or what 1/16 of the budget holds]",
+        ),
+    ] = None,
     limit: Annotated[
         float | None,
         typer.Option(
@@ -126,10 +134,11 @@ def join(
     from penstock.bench import JoinCase, Suite
     from penstock.cli.bench_progress import watching
 
+    budget_bytes = _size("--budget", budget)
     case = JoinCase(
         rows=rows,
         stream=stream,
-        budget=_size("--budget", budget),
+        budget=budget_bytes,
         skew=skew,
         order=order.value,
         missing=missing,
@@ -137,7 +146,7 @@ def join(
         seed=seed,
         direct=direct,
         max_wait=_wait(max_wait),
-        batch_rows=batch_rows,
+        batch_rows=batch_rows or max(1, min(16_384, budget_bytes // (16 * _STREAM_ROW_BYTES))),
         limit=limit,
     )
     suite = Suite(

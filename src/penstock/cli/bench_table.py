@@ -16,8 +16,8 @@ from penstock.cli.output import short_count
 
 Result = dict[str, Any]
 _BUSY = 0.05
-_ROOMY = 112
-"""Columns of a terminal from which on every figure has room."""
+_ROOMY, _NARROW = 112, 90
+"""Columns of a terminal from which on every figure has room, and all but the least needed."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,8 @@ class Figure:
     value: Callable[[Result], float | None]
     text: Callable[[float], str]
     best: Callable[[Sequence[float]], float] | None = None
-    spare: bool = False
+    least_width: int = 0
+    """Columns of the terminal from which on this is shown."""
 
     def cell(self, result: Result, best: float | None) -> str:
         value = self.value(result)
@@ -64,25 +65,26 @@ def _bytes(value: float) -> str:
 
 FIGURES = (
     Figure("rows/s", lambda r: r["rows_per_second"], short_count, max),
-    Figure("of in\nmemory", _of_memory, _share),
+    Figure("of in\nmemory", _of_memory, _share, least_width=_NARROW),
     Figure("cache\nhits", _hits, _share),
     Figure("pages\nread", lambda r: r["page_reads"], short_count, min),
     Figure("rows\nper read", lambda r: r["rows_per_read"], short_count),
     Figure("of\nbound", _of_bound, _share),
-    Figure("bytes\nread", lambda r: r["bytes_read"], _bytes, spare=True),
-    Figure("median\nwait", lambda r: r["wait_rows_p50"], short_count, spare=True),
-    Figure("99 %\nwait", lambda r: r["wait_rows_p99"], short_count, min),
+    Figure("bytes\nread", lambda r: r["bytes_read"], _bytes, least_width=_ROOMY),
+    Figure("median\nwait", lambda r: r["wait_rows_p50"], short_count, least_width=_ROOMY),
+    Figure("99 %\nwait", lambda r: r["wait_rows_p99"], short_count, min, _NARROW),
     Figure("bytes\nheld", lambda r: r["held_bytes_max"], _bytes),
-    Figure("memory\ngrown", lambda r: r["rss_growth_bytes"], _bytes),
+    Figure("memory\ngrown", lambda r: r["rss_growth_bytes"], _bytes, least_width=_NARROW),
 )
 
 
 def print_results(console: Console, case: JoinCase, results: list[Result]) -> None:
     """The joins, fastest first, the baselines under them, and what the columns mean."""
     ranked = sorted(results, key=lambda r: r["rows_per_second"], reverse=True)
-    figures = [f for f in FIGURES if console.width >= _ROOMY or not f.spare]
+    figures = [f for f in FIGURES if console.width >= f.least_width]
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-    table.add_column("join", no_wrap=True, style="bold")
+    longest = max(len(result["join"]) + 1 for result in results)
+    table.add_column("join", no_wrap=True, style="bold", min_width=longest)
     for figure in figures:
         table.add_column(figure.heading, justify="right", no_wrap=True)
     best = [_best(figure, ranked) for figure in figures]

@@ -445,7 +445,7 @@ class SemiStreamJoin:
     def _piece_rows(self, widest_partner: int) -> int:
         """Stream rows to answer, and rows to put out, at once, such that the widest would fit."""
         width = 2 * (self.sizing.stream_row + self._widest)
-        width += max(self.sizing.master_row, widest_partner)
+        width += self.sizing.master_row + widest_partner
         return max(1, min(self.sizing.output_rows, self._output // width))
 
     # -- keeping house ----------------------------------------------------------------------

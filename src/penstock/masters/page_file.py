@@ -33,7 +33,7 @@ from penstock.memory import in_one_piece
 
 _PAGES_KNOWN = 1024
 _LOOK_UP_BYTES = 1024 * 1024
-_READ_BYTES = 4096
+_READ_BYTES = 8192
 """What a read takes beside its pages."""
 _PAGE_BYTES = 1280
 """What a page takes beside its rows: its place in the plan, its batch."""
