@@ -109,6 +109,13 @@ def columns_of(codes: Int64s, key_types: Sequence[pa.DataType]) -> list[pa.Array
     return [pa.Array.from_buffers(t, len(codes), [None, pa.py_buffer(np.ascontiguousarray(codes))])]
 
 
+def equal_rows(left: Columns, right: Columns) -> npt.NDArray[np.bool_]:
+    same = np.ones(len(left[0]), dtype=np.bool_)
+    for ours, theirs in zip(left, right, strict=True):
+        same &= pc.fill_null(pc.equal(ours, theirs), False).to_numpy(zero_copy_only=False)
+    return same
+
+
 def any_null(columns: Columns) -> npt.NDArray[np.bool_] | None:
     """Rows with a null in any of the columns, or None where there is none."""
     found: npt.NDArray[np.bool_] | None = None

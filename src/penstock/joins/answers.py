@@ -10,12 +10,10 @@ from abc import ABC, abstractmethod
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from penstock.admission import Candidates
 from penstock.fronts import TupleCache
 from penstock.joins.binding import Binding
-from penstock.keys import NO_SUCH_ROW, Int64s, Keys
+from penstock.keys import NO_SUCH_ROW, Int64s, Keys, equal_rows
 from penstock.memory import in_one_piece, take
 from penstock.rows import NONE, Slots, widest_nbytes
 
@@ -156,13 +154,6 @@ class PageRows:
         return rows[same], here[same]
 
 
-def equal_rows(left: list[pa.Array], right: list[pa.Array]) -> npt.NDArray[np.bool_]:
-    same = np.ones(len(left[0]), dtype=np.bool_)
-    for ours, theirs in zip(left, right, strict=True):
-        same &= pc.fill_null(pc.equal(ours, theirs), False).to_numpy(zero_copy_only=False)
-    return same
-
-
 class PageMatches(Answer):
     """Rows that waited, matched with the pages that were read for them."""
 
@@ -216,18 +207,3 @@ class PageMatches(Answer):
         chosen = take(self._page.output, pa.array(here, mask=missing if any_missing else None))
         reasons = np.where(missing, np.uint8(NO_SUCH_ROW), np.uint8(0)) if any_missing else None
         return self._binding.compose(stream.columns, chosen.columns, reasons)
-
-
-def matched_keys(
-    rows: PageRows, answer: PageMatches, scale: float, columns: list[str]
-) -> Candidates:
-    """The keys that rows waited for, where only one in `scale` of these was answered yet."""
-    matches = np.bincount(answer.first[np.flatnonzero(answer.count)], minlength=len(rows.codes))
-    first = np.flatnonzero(matches)
-    per_key = np.ones(len(first), dtype=np.int64)
-    if not rows.unique:
-        per_key = np.searchsorted(rows.codes, rows.codes[first], side="right") - first
-    cached = rows.table.select(columns)
-    return Candidates(
-        rows.codes[first], first, per_key, (matches[first] * scale).astype(np.float64), cached
-    )

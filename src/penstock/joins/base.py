@@ -18,29 +18,18 @@ from penstock.admission import Admission
 from penstock.budget import format_bytes
 from penstock.errors import BudgetError, StateError
 from penstock.fronts import TupleCache
-from penstock.joins.answers import (
-    Answer,
-    CacheHits,
-    PageMatches,
-    PageRows,
-    Unmatchable,
-    equal_rows,
-    matched_keys,
-)
+from penstock.joins.answers import Answer, CacheHits, PageMatches, PageRows, Unmatchable
 from penstock.joins.binding import Binding
 from penstock.joins.plan import Clock, JoinPlan
-from penstock.joins.progress import OpenPages, Slice
+from penstock.joins.progress import OpenPages, Slice, matched_keys
 from penstock.joins.sizing import Sizing
-from penstock.joins.waits import WaitLimit
-from penstock.keys import VALID, Int64s, Keys
+from penstock.joins.waits import ARRIVAL_COLUMN, ARRIVED_AT_COLUMN, WaitLimit
+from penstock.keys import VALID, Int64s, Keys, equal_rows
 from penstock.masters.base import Changes, Master
 from penstock.rows import NONE, Moves, Slots, widest_nbytes
 from penstock.schedules import InPageOrder, Schedule
 from penstock.stats import Counters, JoinStats
 from penstock.window import Window
-
-ARRIVAL_COLUMN = "_arrival"
-ARRIVED_AT_COLUMN = "_arrived_at"
 
 
 class SemiStreamJoin:
@@ -127,15 +116,15 @@ class SemiStreamJoin:
         """
         self._require_delivered("waiting")
         slots = self.window.in_order()
-        parts = [self._dated(self.window.take(slots), self.window.arrivals(slots))]
+        parts = [self._wait_limit.dated(self.window.take(slots), self.window.arrivals(slots))]
         if self._slice is not None:
             left = slice(self._slice.admitted, None)
             rows = self._slice.batch.take(pa.array(self._slice.misses[left]))
-            parts.append(self._dated(rows, self._slice.arrivals[left]))
+            parts.append(self._wait_limit.dated(rows, self._slice.arrivals[left]))
         ahead = self._now
         for batch, known in self._hand:
             arrivals = ahead + np.arange(batch.num_rows) if known is None else known
-            parts.append(self._dated(batch, arrivals))
+            parts.append(self._wait_limit.dated(batch, arrivals))
             ahead = int(arrivals[-1]) + 1 if len(arrivals) else ahead
         return pa.concat_batches(parts)
 
@@ -499,11 +488,6 @@ class SemiStreamJoin:
                 "small for them. Restore what waits into a join with a larger budget."
             )
         self._index, self.disk_buffer, self.window.limit = index, buffer, limit
-
-    def _dated(self, rows: pa.RecordBatch, arrivals: Int64s) -> pa.RecordBatch:
-        times = self._wait_limit.times_of(arrivals)
-        rows = rows.append_column(ARRIVAL_COLUMN, pa.array(arrivals, pa.int64()))
-        return rows.append_column(ARRIVED_AT_COLUMN, pa.array(times, pa.float64()))
 
     def _require_delivered(self, what: str) -> None:
         if any(answer.rows_left for answer in self._answers):

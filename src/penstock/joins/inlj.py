@@ -10,11 +10,12 @@ import pyarrow as pa
 
 from penstock.errors import OptionError
 from penstock.joins.answers import PageMatches, PageRows
-from penstock.joins.base import ARRIVAL_COLUMN, SemiStreamJoin
+from penstock.joins.base import SemiStreamJoin
 from penstock.joins.binding import Binding
 from penstock.joins.fitting import first_that_fits, halvings
 from penstock.joins.plan import Clock, JoinPlan
 from penstock.joins.sizing import Sizing
+from penstock.joins.waits import ARRIVAL_COLUMN
 from penstock.keys import Int64s, Keys
 from penstock.masters.base import Changes, Master
 from penstock.memory import take

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from penstock.joins.answers import PageRows
+from penstock.admission import Candidates
+from penstock.joins.answers import PageMatches, PageRows
 from penstock.keys import Int64s
 from penstock.window import Window
 
@@ -29,3 +30,18 @@ class OpenPages:
         """Rows that waited for each page when it was read."""
         self.since = window.first[pages]
         """The arrival of the first of them."""
+
+
+def matched_keys(
+    rows: PageRows, answer: PageMatches, scale: float, columns: list[str]
+) -> Candidates:
+    """The keys that rows waited for, where only one in `scale` of these was answered yet."""
+    matches = np.bincount(answer.first[np.flatnonzero(answer.count)], minlength=len(rows.codes))
+    first = np.flatnonzero(matches)
+    per_key = np.ones(len(first), dtype=np.int64)
+    if not rows.unique:
+        per_key = np.searchsorted(rows.codes, rows.codes[first], side="right") - first
+    cached = rows.table.select(columns)
+    return Candidates(
+        rows.codes[first], first, per_key, (matches[first] * scale).astype(np.float64), cached
+    )

@@ -13,11 +13,11 @@ from penstock.admission import Candidates
 from penstock.cheaper_to_hold import CheaperToHold, PagesRead, Rates
 from penstock.errors import BudgetError
 from penstock.fronts import TupleCache
-from penstock.joins.answers import PageMatches, PageRows, Unmatchable, matched_keys
+from penstock.joins.answers import PageMatches, PageRows, Unmatchable
 from penstock.joins.base import SemiStreamJoin
 from penstock.joins.binding import Binding
 from penstock.joins.plan import Clock, JoinPlan
-from penstock.joins.progress import OpenPages
+from penstock.joins.progress import OpenPages, matched_keys
 from penstock.joins.sizing import Sizing
 from penstock.keys import NO_SUCH_ROW, Int64s, Keys, columns_of
 from penstock.masters.base import Changes, Master

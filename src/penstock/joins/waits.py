@@ -10,10 +10,13 @@ from datetime import timedelta
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from penstock.errors import BudgetError
 from penstock.keys import Int64s
 
+ARRIVAL_COLUMN = "_arrival"
+ARRIVED_AT_COLUMN = "_arrived_at"
 MaxWait = int | float | str | timedelta | None
 _UNITS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 _MOMENTS = 100
@@ -109,3 +112,9 @@ class WaitLimit:
             early = arrivals <= restored[-1]
             times[early] = then[np.searchsorted(restored, arrivals[early])]
         return times
+
+    def dated(self, rows: pa.RecordBatch, arrivals: Int64s) -> pa.RecordBatch:
+        """The rows with their arrivals, in admitted rows and by the clock."""
+        times = self.times_of(arrivals)
+        rows = rows.append_column(ARRIVAL_COLUMN, pa.array(arrivals, pa.int64()))
+        return rows.append_column(ARRIVED_AT_COLUMN, pa.array(times, pa.float64()))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 
 from penstock.errors import StateError
-from penstock.joins.base import ARRIVAL_COLUMN, ARRIVED_AT_COLUMN
 from penstock.joins.hybridjoin import HybridJoin
+from penstock.joins.waits import ARRIVAL_COLUMN, ARRIVED_AT_COLUMN
 from penstock.testing.cases import ROOMY, SNUG, Case
 from penstock.testing.crippled import CrippledMaster, every
 from penstock.testing.oracle import assert_same_rows, plain_join
