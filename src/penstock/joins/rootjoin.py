@@ -175,7 +175,7 @@ class _RootJoinOperator(SemiStreamJoin):
         if 0.7 * self.pages_per_read <= pages <= 1.3 * self.pages_per_read:
             return
         budget = self.sizing.budget
-        most = min(budget // 100 + self.cache.limit // 8, budget // 12)
+        most = min(budget // 100 + self.cache.limit // 24, budget // 12)
         while pages > 1 and self.master.buffer_nbytes(pages) - self.sizing.disk_buffer > most:
             pages -= 1
         more = self.master.buffer_nbytes(pages) - self.disk_buffer
