@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+import penstock
 from penstock.errors import KeyTypeError, SchemaError
 from penstock.joins.binding import Binding
 from penstock.keys import NO_SUCH_ROW, NULL_KEY
@@ -152,3 +153,36 @@ def test_types_that_cannot_meet_are_refused_with_both(stream_type: pa.DataType) 
     with pytest.raises(KeyTypeError) as caught:
         bind(stream=pa.schema({"id": stream_type}), columns=["price"])
     assert str(stream_type) in str(caught.value)
+
+
+@pytest.mark.parametrize("on", [("a", "b"), ["a", "b"], {"a": "a", "b": "b"}])
+def test_a_composite_key_may_be_a_tuple_a_list_or_a_dictionary(on: Any) -> None:
+    table = pa.table({"a": [1, 2], "b": ["x", "y"], "v": [10, 20]})
+    master = penstock.MemoryMaster(table, key=("a", "b"))
+    join = penstock.joins.RootJoin(budget="1MB").build(
+        master, table.select(["a", "b"]).schema, on=on, columns="v"
+    )
+    (batch,) = table.select(["a", "b"]).to_batches()
+    out = pa.Table.from_batches([*join.push(batch), *join.flush()])
+    assert sorted(out["v"].to_pylist()) == [10, 20]
+
+
+def test_what_is_no_batch_is_refused_and_the_join_goes_on() -> None:
+    table = pa.table({"a": [1, 2], "v": [10, 20]})
+    stream = table.select(["a"])
+    master = penstock.MemoryMaster(table, key="a")
+    join = penstock.joins.HybridJoin(budget="1MB").build(master, stream.schema, on="a")
+    for wrong in (stream, {"a": [1]}, None):
+        with pytest.raises(SchemaError, match="RecordBatch"):
+            join.push(wrong)
+    (batch,) = stream.to_batches()
+    assert sum(piece.num_rows for piece in [*join.push(batch), *join.flush()]) == 2
+
+
+def test_a_path_or_a_batch_where_a_master_or_a_schema_belongs_is_named() -> None:
+    plan = penstock.joins.RootJoin(budget="1MB")
+    table = pa.table({"a": [1], "v": [10]})
+    with pytest.raises(SchemaError, match="open_master"):
+        plan.build("r.arrow", table.schema, on="a")
+    with pytest.raises(SchemaError, match=r"\.schema"):
+        plan.build(penstock.MemoryMaster(table, key="a"), table, on="a")

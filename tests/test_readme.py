@@ -17,12 +17,13 @@ def test_readme_has_code_with_its_output() -> None:
     assert BLOCKS
 
 
-@pytest.mark.parametrize(("code", "printed"), BLOCKS)
 def test_readme_code_prints_what_readme_says(
-    code: str, printed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    out = io.StringIO()
-    with contextlib.redirect_stdout(out):
-        exec(compile(code, str(README), "exec"), {})
-    assert out.getvalue().strip() == printed.strip()
+    names: dict[str, object] = {}
+    for code, printed in BLOCKS:
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out):
+            exec(compile(code, str(README), "exec"), names)
+        assert out.getvalue().strip() == printed.strip()

@@ -376,3 +376,19 @@ def test_killed_at_any_moment_the_file_is_whole(tmp_path: Path, products: pa.Tab
             time.sleep(wait)
             process.kill()
         assert verify_master(target).version in ("old", "new")
+
+
+def test_only_a_page_file_is_replaced(tmp_path: Path) -> None:
+    source, notes = tmp_path / "r.csv", tmp_path / "notes.txt"
+    source.write_text("k,v\n1,2\n")
+    notes.write_text("precious")
+    for target in (source, notes):
+        with pytest.raises(MasterError, match="not a page file"):
+            build_master(source, target, "k")
+    assert source.read_text() == "k,v\n1,2\n"
+    assert notes.read_text() == "precious"
+    for _ in range(2):
+        assert build_master(source, tmp_path / "r.arrow", "k").rows == 1
+    damaged = (tmp_path / "r.arrow").read_bytes()[:-40]
+    (tmp_path / "r.arrow").write_bytes(damaged)
+    assert build_master(source, tmp_path / "r.arrow", "k").rows == 1

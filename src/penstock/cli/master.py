@@ -64,7 +64,7 @@ def build(
         str, typer.Option(metavar="SIZE", help="Bytes that sorting may hold: 256MB, 2GB.")
     ] = "256MB",
     overwrite: Annotated[
-        bool, typer.Option("--overwrite/--no-overwrite", help="Replace a file at TARGET.")
+        bool, typer.Option("--overwrite/--no-overwrite", help="Replace a page file at TARGET.")
     ] = True,
     output: _Output = OutputFormat.text,
 ) -> None:

@@ -81,7 +81,7 @@ class SemiStreamJoin:
         its rows are not admitted twice.
         """
         interrupted, self._interrupted = self._interrupted, None
-        if batch is not interrupted:
+        if interrupted is None or batch is not interrupted:
             rows = self.binding.conform(batch)
             self._fit_hand(rows)
             self._hand.append((rows, None))
@@ -133,7 +133,7 @@ class SemiStreamJoin:
 
         If a read failed while iterating, restore the very same batch again to go on.
         """
-        if waiting is self._interrupted:
+        if waiting is not None and waiting is self._interrupted:
             self._interrupted = None
             return self._run(self._work_on_hand, waiting)
         if self._now or len(self.window) or self._hand:

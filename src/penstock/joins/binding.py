@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -15,7 +15,7 @@ from penstock.keys import NO_SUCH_ROW, NULL_KEY, KeyMeeting, Keys
 from penstock.masters.base import Master
 from penstock.masters.plain_types import plain_batch, plain_type
 
-On = str | tuple[str, str] | Sequence[str | tuple[str, str]]
+On = str | tuple[str, str] | Sequence[str | tuple[str, str]] | Mapping[str, str]
 OnMiss = Literal["null", "drop", "mark"]
 MISS = "_miss"
 REASONS = {NULL_KEY: "null key", NO_SUCH_ROW: "no such row"}
@@ -48,7 +48,7 @@ class Binding:
     ) -> Binding:
         if on_miss not in ("null", "drop", "mark"):
             raise SchemaError(f"on_miss is 'null', 'drop' or 'mark', not {on_miss!r}.")
-        pairs = _pairs(on)
+        pairs = _pairs(on, master.key)
         by_master = {theirs: ours for ours, theirs in pairs}
         if set(by_master) != set(master.key) or len(pairs) != len(master.key):
             raise SchemaError(
@@ -65,7 +65,7 @@ class Binding:
         if columns is None:
             chosen = [n for n in master.schema.names if n not in master.key]
         else:
-            chosen = list(columns)
+            chosen = [columns] if isinstance(columns, str) else list(columns)
             for name in chosen:
                 _require(name, master.schema, "the master")
         _refuse_clashes(stream_schema, chosen, on_miss)
@@ -116,6 +116,11 @@ class Binding:
 
     def conform(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The batch in the schema that the join was built for, or SchemaError."""
+        if not isinstance(batch, pa.RecordBatch):
+            raise SchemaError(
+                f"a join takes pyarrow.RecordBatch, not {type(batch).__name__}. Of a table, push "
+                "each of table.to_batches()."
+            )
         wanted, given = self.stream_schema, batch.schema
         if given.equals(wanted, check_metadata=True):
             return batch
@@ -135,15 +140,20 @@ class Binding:
         return [pa.nulls(rows, f.type) for f in fields]
 
 
-def _pairs(on: On) -> list[tuple[str, str]]:
-    items = [on] if isinstance(on, str | tuple) else list(on)
-    pairs = [(i, i) if isinstance(i, str) else tuple(i) for i in items]
-    if not pairs or any(len(p) != 2 for p in pairs):
+def _pairs(on: On, key: tuple[str, ...]) -> list[tuple[str, str]]:
+    """Pairs of stream and master column; a tuple is a pair unless it is the master's whole key."""
+    if isinstance(on, Mapping):
+        items: list[str | tuple[str, str]] = list(on.items())
+    elif isinstance(on, tuple) and len(on) > 1 and set(on) == set(key):
+        items = list(on)
+    else:
+        items = [on] if isinstance(on, str | tuple) else list(on or ())
+    if not items or any(not isinstance(i, str) and len(i) != 2 for i in items):
         raise SchemaError(
-            f"on={on!r} names no key. Give a column name, a pair (stream column, master column), "
-            "or a list of these."
+            f"on={on!r} names no key. Give a column name, a pair (stream column, master column), a "
+            "list of these, or a dictionary from stream to master columns."
         )
-    return pairs
+    return [(i, i) if isinstance(i, str) else (i[0], i[1]) for i in items]
 
 
 def _require(name: str, schema: pa.Schema, where: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 import pyarrow as pa
 
 from penstock.budget import parse_bytes
+from penstock.errors import SchemaError
 from penstock.joins.binding import Binding, On, OnMiss
 from penstock.joins.waits import MaxWait, WaitLimit
 from penstock.masters.base import Master
@@ -55,7 +57,28 @@ class JoinPlan(ABC):
         columns: Sequence[str] | None = None,
         clock: Clock = time.monotonic,
     ) -> SemiStreamJoin:
-        """The operator that runs this plan on a stream of `stream_schema`."""
+        """The operator that runs this plan on a stream of `stream_schema`.
+
+        Args:
+            master: an open master (`penstock.open_master(path)`).
+            stream_schema: the schema of every batch that will be pushed.
+            on: the key: a column name that both sides have, a pair (stream column, master
+                column), a list of these for a composite key, or a dictionary from stream to
+                master columns.
+            on_miss: what becomes of a row without a partner: "null" puts it out with nulls, "drop"
+                leaves it out, "mark" puts it out with nulls and the reason in the column `_miss`.
+            columns: the master's columns to add; all but the key if not given.
+            clock: tells the time, for a `max_wait` in seconds.
+        """
+        if isinstance(master, str | os.PathLike):
+            raise SchemaError(
+                f"{str(master)!r} is a path; open it first: penstock.open_master({str(master)!r})."
+            )
+        if not isinstance(stream_schema, pa.Schema):
+            raise SchemaError(
+                f"stream_schema is a pyarrow.Schema, not {type(stream_schema).__name__}; of a "
+                "batch or a table, give its .schema."
+            )
         binding = Binding.resolve(master, stream_schema, on, on_miss, columns)
         return self._operator(master, binding, clock)
 

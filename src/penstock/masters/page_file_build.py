@@ -16,12 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from penstock.budget import format_bytes, parse_bytes
-from penstock.errors import BudgetError, MasterError
+from penstock.errors import BudgetError, CorruptMasterError, MasterError
 from penstock.keys import HASH_SEED
 from penstock.masters.info import MasterInfo
 from penstock.masters.page_cuts import PageCutter
 from penstock.masters.page_file import PageFileMaster
 from penstock.masters.page_file_write import PageWriter
+from penstock.masters.page_index import read_index
 from penstock.masters.plain_types import plain_batch, plain_schema
 from penstock.masters.requests import key_names
 from penstock.masters.sorted_runs import ExternalSort, Progress
@@ -133,6 +134,22 @@ def _check_target(target: Path, overwrite: bool) -> None:
         raise MasterError(
             f"{target} exists already. Name another file, or allow that it is replaced."
         )
+    if target.exists() and target.stat().st_size:
+        _require_page_file(target)
+
+
+def _require_page_file(target: Path) -> None:
+    """Only a page file is replaced, be it damaged; anything else was not ours to write over."""
+    with target.open("rb") as file:
+        try:
+            read_index(file.fileno(), target)
+        except CorruptMasterError:
+            return
+        except MasterError as error:
+            raise MasterError(
+                f"{target} exists and is not a page file; it is not replaced. Name another file, "
+                "or remove this one first."
+            ) from error
 
 
 @contextmanager
