@@ -8,8 +8,9 @@ import pyarrow as pa
 
 from penstock.admission import Candidates
 from penstock.fronts import TupleCache
-from penstock.joins.answers import PageRows, Unmatchable
-from penstock.joins.yielding_cache import YieldingCache
+from penstock.joins.answers import Unmatchable
+from penstock.joins.sizing import Sizing
+from penstock.joins.yielding_cache import LEAST_CACHE, YieldingCache
 from penstock.keys import NO_SUCH_ROW, Int64s, Keys
 from penstock.masters.base import Changes
 
@@ -17,14 +18,10 @@ _PAGE_NBYTES = 256
 """What a held page takes beyond its rows and codes: its entries in two dictionaries."""
 
 
-def whole_keys(rows: PageRows, cached: pa.Schema) -> Candidates:
-    """All keys of some pages; none where two keys share a code, which a cache cannot tell apart."""
-    codes = rows.codes if rows.clean else rows.codes[:0]
-    starts = np.flatnonzero(np.append(True, codes[1:] != codes[:-1])[: len(codes)])
-    counts = np.diff(np.append(starts, len(codes)))
-    return Candidates(
-        codes[starts], starts, counts, np.zeros(len(starts)), rows.table.select(cached.names)
-    )
+def bytes_to_hold(share: float, sizing: Sizing) -> int:
+    """This share of the free bytes, as far as the window can spare them."""
+    spare = min(int(share * sizing.free), sizing.free - sizing.least_window)
+    return max(spare, LEAST_CACHE)
 
 
 class HeldPages:
@@ -40,10 +37,10 @@ class HeldPages:
         self.nbytes = 0
 
     @classmethod
-    def within(cls, schema: pa.Schema, nbytes: int, least: int) -> HeldPages:
-        """Share `nbytes` between a cache and the codes; the cache has at least `least`."""
+    def within(cls, schema: pa.Schema, nbytes: int) -> HeldPages:
+        """Share `nbytes` between a cache and the codes."""
         key = TupleCache(schema, 1).key_nbytes
-        codes = min(int(nbytes * 8 / (key + 8)) + 4 * _PAGE_NBYTES, max(nbytes - least, 0))
+        codes = min(int(nbytes * 8 / (key + 8)) + 4 * _PAGE_NBYTES, max(nbytes - LEAST_CACHE, 0))
         return cls(TupleCache(schema, nbytes - codes), codes)
 
     def __len__(self) -> int:

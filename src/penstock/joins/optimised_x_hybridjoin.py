@@ -14,8 +14,8 @@ from penstock.joins.answers import PageRows
 from penstock.joins.base import SemiStreamJoin
 from penstock.joins.binding import Binding
 from penstock.joins.cachejoin import require_share, tuple_cache
-from penstock.joins.held_pages import whole_keys
 from penstock.joins.plan import Clock, JoinPlan
+from penstock.joins.progress import whole_keys
 from penstock.joins.sizing import Sizing
 from penstock.joins.yielding_cache import LEAST_CACHE, YieldingCache
 from penstock.keys import Int64s

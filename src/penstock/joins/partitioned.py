@@ -10,8 +10,9 @@ from penstock.errors import OptionError
 from penstock.joins.base import SemiStreamJoin
 from penstock.joins.binding import Binding
 from penstock.joins.cachejoin import require_share
-from penstock.joins.held_pages import HeldPages, HeldPagesOperator, whole_keys
+from penstock.joins.held_pages import HeldPages, HeldPagesOperator, bytes_to_hold
 from penstock.joins.plan import Clock, JoinPlan
+from penstock.joins.progress import whole_keys
 from penstock.joins.sizing import Sizing
 from penstock.joins.waits import WaitLimit
 from penstock.joins.yielding_cache import LEAST_CACHE
@@ -84,9 +85,8 @@ class _PartitionedOperator(HeldPagesOperator):
         self, plan: PartitionedJoin, master: Master, binding: Binding, clock: Clock = time.monotonic
     ) -> None:
         sizing = Sizing.of(plan.title, plan.budget_bytes, master, binding, least_cache=LEAST_CACHE)
-        share = min(int(plan.held_share * sizing.free), sizing.free - sizing.least_window)
-        share = max(share, LEAST_CACHE)
-        self.held = HeldPages.within(binding.cached_schema(master), share, LEAST_CACHE)
+        share = bytes_to_hold(plan.held_share, sizing)
+        self.held = HeldPages.within(binding.cached_schema(master), share)
         super().__init__(
             plan,
             master,

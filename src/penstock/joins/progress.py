@@ -45,3 +45,13 @@ def matched_keys(
     return Candidates(
         rows.codes[first], first, per_key, (matches[first] * scale).astype(np.float64), cached
     )
+
+
+def whole_keys(rows: PageRows, cached: pa.Schema) -> Candidates:
+    """All keys of some pages; none where two keys share a code, which a cache cannot tell apart."""
+    codes = rows.codes if rows.clean else rows.codes[:0]
+    starts = np.flatnonzero(np.append(True, codes[1:] != codes[:-1])[: len(codes)])
+    counts = np.diff(np.append(starts, len(codes)))
+    return Candidates(
+        codes[starts], starts, counts, np.zeros(len(starts)), rows.table.select(cached.names)
+    )

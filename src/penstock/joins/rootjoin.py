@@ -11,21 +11,19 @@ import pyarrow as pa
 
 from penstock.admission import Candidates
 from penstock.cheaper_to_hold import CheaperToHold, PagesRead, Rates
-from penstock.errors import BudgetError
 from penstock.fronts import TupleCache
 from penstock.joins.answers import PageMatches, PageRows, Unmatchable
 from penstock.joins.base import SemiStreamJoin
 from penstock.joins.binding import Binding
 from penstock.joins.plan import Clock, JoinPlan
-from penstock.joins.progress import OpenPages, matched_keys
+from penstock.joins.progress import OpenPages, matched_keys, whole_keys
 from penstock.joins.sizing import Sizing
+from penstock.joins.yielding_cache import LEAST_CACHE, YieldingCache
 from penstock.keys import NO_SUCH_ROW, Int64s, Keys, columns_of
 from penstock.masters.base import Changes, Master
 from penstock.rows import Slots
 from penstock.schedules import LongestTotalWait
 
-_EMPTY_CACHE = 64 * 16
-"""Bytes of a cache that holds nothing: the smallest table."""
 _ROUND = 0.01
 """Share of the window that one round of reads sets free at least."""
 _ROUND_ROWS = 12000
@@ -71,13 +69,13 @@ class RootJoin(JoinPlan):
         return _RootJoinOperator(self, master, binding, clock, sizing)
 
 
-class _RootJoinOperator(SemiStreamJoin):
+class _RootJoinOperator(YieldingCache):
     cache: TupleCache
 
     def __init__(
         self, plan: RootJoin, master: Master, binding: Binding, clock: Clock, sizing: Sizing
     ) -> None:
-        first = _EMPTY_CACHE + int(sizing.free * _FIRST_CACHE)
+        first = LEAST_CACHE + int(sizing.free * _FIRST_CACHE)
         cache = TupleCache(binding.cached_schema(master), first, sizing.free)
         super().__init__(
             plan,
@@ -112,7 +110,7 @@ class _RootJoinOperator(SemiStreamJoin):
         """Bytes of a cache that holds all of R; the table may have half its entries to spare."""
         store = self.cache.store
         values = self.master.data_nbytes if store.has_values else 0
-        return int(self.master.num_rows * (store.slot_nbytes + 40) + 1.1 * values) + _EMPTY_CACHE
+        return int(self.master.num_rows * (store.slot_nbytes + 40) + 1.1 * values) + LEAST_CACHE
 
     # -- all of R in memory -----------------------------------------------------------------
 
@@ -131,12 +129,8 @@ class _RootJoinOperator(SemiStreamJoin):
             self._empty_cache()
             return
         self._counters.page_reads += len(pages)
-        starts = np.flatnonzero(
-            np.append(True, rows.codes[1:] != rows.codes[:-1])[: len(rows.codes)]
-        )
-        counts = np.diff(np.append(starts, len(rows.codes)))
-        cached = rows.table.select(self.cache.store.schema.names)
-        self.cache.add(rows.codes[starts], starts, counts, cached, np.zeros_like(starts))
+        keys = whole_keys(rows, self.cache.store.schema)
+        self.cache.add(keys.codes, keys.first, keys.rows, keys.batch, np.zeros_like(keys.first))
         self._loaded = last
         self.complete = last == self.master.num_pages
 
@@ -194,20 +188,14 @@ class _RootJoinOperator(SemiStreamJoin):
         self.pages_per_read, self._pages_due = self._pages_due, 0
         self.disk_buffer = self.master.buffer_nbytes(self.pages_per_read)
 
-    def _fit_hand(self, batch: pa.RecordBatch) -> None:
+    def _give_way(self, wanted: int) -> None:
         """A batch that needs the cache's bytes gets them; what was cached can be read again."""
-        try:
-            super()._fit_hand(batch)
-        except BudgetError:
-            if not self.cache.limit > _EMPTY_CACHE or self._answers:
-                raise
-            self._empty_cache()
-            super()._fit_hand(batch)
+        self._empty_cache()
 
     def _empty_cache(self) -> None:
         self.cache.clear()
         self._fits = self.complete = False
-        self._move_line(_EMPTY_CACHE - self.cache.limit)
+        self._move_line(LEAST_CACHE - self.cache.limit)
 
     # -- the line between window and cache ----------------------------------------------------
 
@@ -243,10 +231,8 @@ class _RootJoinOperator(SemiStreamJoin):
             return np.searchsorted(opened.pages, self.master.page_of(keys))
 
         def all_keys(of_pages: npt.NDArray[np.bool_]) -> Candidates:
-            first, count = _groups(rows.codes)
-            here = np.flatnonzero(of_pages[page_of(first)])
-            first, count = first[here], count[here]
-            return Candidates(rows.codes[first], first, count, np.zeros(len(first)), seen.batch)
+            everyone = whole_keys(rows, self.cache.store.schema)
+            return everyone.only(of_pages[page_of(everyone.first)])
 
         keys_per_page = len(rows.codes) / len(usual)
         pages = PagesRead(page_of(seen.first), opened.waiting, usual, keys_per_page, all_keys)
@@ -310,9 +296,3 @@ class _RootJoinOperator(SemiStreamJoin):
     def _move_line(self, to_cache: int) -> None:
         self.cache.limit += to_cache
         self.window.limit -= to_cache
-
-
-def _groups(codes: Int64s) -> tuple[Int64s, Int64s]:
-    """Where each run of equal codes starts, and its length."""
-    starts = np.flatnonzero(np.append(True, codes[1:] != codes[:-1])[: len(codes)])
-    return starts, np.diff(np.append(starts, len(codes)))

@@ -51,7 +51,7 @@ class Sizing:
         least_cache: int = 0,
         thrift: float = 1.0,
     ) -> Sizing:
-        """Share the budget out; `pages_per_read=None` takes as many as a sixteenth of it holds.
+        """Share the budget out; `pages_per_read=None` takes as many as a twelfth of it holds.
 
         `thrift` divides the shares of slices and output: smaller pieces, more window.
         """

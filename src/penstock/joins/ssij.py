@@ -11,8 +11,9 @@ from penstock.joins.answers import PageRows
 from penstock.joins.base import SemiStreamJoin
 from penstock.joins.binding import Binding
 from penstock.joins.cachejoin import require_share
-from penstock.joins.held_pages import HeldPages, HeldPagesOperator, whole_keys
+from penstock.joins.held_pages import HeldPages, HeldPagesOperator, bytes_to_hold
 from penstock.joins.plan import Clock, JoinPlan
+from penstock.joins.progress import whole_keys
 from penstock.joins.sizing import Sizing
 from penstock.joins.yielding_cache import LEAST_CACHE
 from penstock.keys import Int64s, Keys
@@ -76,9 +77,8 @@ class _SsijOperator(HeldPagesOperator):
             pages_per_read=None,
             least_cache=LEAST_CACHE,
         )
-        share = min(int(plan.cache_share * sizing.free), sizing.free - sizing.least_window)
-        share = max(share, LEAST_CACHE)
-        self.held = HeldPages.within(binding.cached_schema(master), share, LEAST_CACHE)
+        share = bytes_to_hold(plan.cache_share, sizing)
+        self.held = HeldPages.within(binding.cached_schema(master), share)
         super().__init__(
             plan,
             master,
