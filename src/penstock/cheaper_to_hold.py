@@ -143,8 +143,8 @@ class CheaperToHold:
     def __init__(self) -> None:
         self.window_row = 1.0
         """Bytes of a waiting row."""
-        self.wanted = 0
-        """Bytes of keys that were worth it but found no room, in the last call."""
+        self.added = self.wanted = 0
+        """Bytes of keys that the last call added, and that were worth it but found no room."""
 
     def least_matches(self, cache: TupleCache) -> float:
         """Rows waiting at a read from which on a key of one row can be worth its place."""
@@ -152,7 +152,7 @@ class CheaperToHold:
 
     def learn(self, cache: TupleCache, seen: Candidates, pages: PagesRead) -> Floats:
         """Cache what pays; returns for each page the share of its rows that will now be hits."""
-        self.wanted = 0
+        self.added = self.wanted = 0
         likely = np.zeros(len(seen))
         chosen = np.zeros(len(seen), dtype=np.bool_)
         whole = np.zeros(len(pages.waiting), dtype=np.bool_)
@@ -184,12 +184,14 @@ class CheaperToHold:
         if len(fresh) < len(worth):
             order = order[np.isin(worth.codes, fresh.codes)]
         added = add_what_fits(cache, fresh, heats[order])
+        self.added = int(fresh.rows[:added].sum() * cache.key_nbytes)
         self.wanted = int(fresh.rows[added:].sum() * cache.key_nbytes)
         np.add.at(shares, pages.page_of[order[:added]], likely[order[:added]])
         shares /= pages.waiting
         if whole.any():
             rest = not_cached(cache, pages.all_keys(whole))
             added = add_what_fits(cache, rest, np.full(len(rest), _HIT, dtype=np.int64))
+            self.added += int(rest.rows[:added].sum() * cache.key_nbytes)
             self.wanted += int(rest.rows[added:].sum() * cache.key_nbytes)
             if added == len(rest):
                 shares[whole] = 1.0

@@ -30,8 +30,10 @@ _ROUND_ROWS = 12000
 """Rows that one round of reads should answer, so that its fixed work does not count."""
 _FIRST_CACHE = 0.005
 """Share of the free bytes that the cache begins with, for the very hottest keys."""
-_STEP = 0.02
+_STEP = 0.01
 """Share of the free bytes by which the line between window and cache moves."""
+_RECENT = 0.1
+"""Weight of the last round in what a round asks of the cache."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +93,7 @@ class _RootJoinOperator(YieldingCache):
         self._roots: npt.NDArray[np.float32] | None = None
         self._step = max(int(sizing.free * _STEP), 1)
         self._step_is_due = False
-        self._wanted = 0
+        self._asked = 0.0
         self._epoch_start = (0, 0)
         self._rounds_since = (0, 0)
         self._pages_due = 0
@@ -222,8 +224,7 @@ class _RootJoinOperator(YieldingCache):
             elapsed = np.maximum(self._now - self.window.first, 1)
             self._roots = np.sqrt(self.window.count / elapsed).astype(np.float32)
         self._roots[opened.pages] = np.sqrt(rates)
-        window_rows = self.window.limit / rule.window_row
-        usual = 2 * window_rows * np.sqrt(rates) / float(self._roots.sum())
+        usual = np.sqrt(rates) * self._bytes_per_root() / rule.window_row
         rows, seed = opened.rows, self.binding.meeting.seed
 
         def page_of(first: Int64s) -> Int64s:
@@ -237,11 +238,22 @@ class _RootJoinOperator(YieldingCache):
         keys_per_page = len(rows.codes) / len(usual)
         pages = PagesRead(page_of(seen.first), opened.waiting, usual, keys_per_page, all_keys)
         hits = rule.learn(self.cache, seen, pages)
-        self._wanted += rule.wanted
-        while (self._wanted >= self._step // 2 or self._step_is_due) and self._give_cache_more():
-            hits += rule.learn(self.cache, seen, pages)
-            self._wanted = rule.wanted
+        self._asked += _RECENT * (rule.added + rule.wanted - self._asked)
+        while self._cache_is_short(rule.wanted) and self._give_cache_more():
+            if rule.wanted:
+                hits += rule.learn(self.cache, seen, pages)
         self._roots[opened.pages] = np.sqrt(rates * np.maximum(1 - hits, 0))
+
+    def _bytes_per_root(self) -> float:
+        """Bytes' worth of waiting rows that a page costs per root of its rate."""
+        assert self._roots is not None
+        roots = max(float(self._roots.sum()), 1e-9)  # none, when nothing waits for any page
+        return 2 * float(self.window.limit) / roots
+
+    def _cache_is_short(self, wanted: int) -> bool:
+        """Whether the cache has no room for what the rounds to come will want to hold."""
+        free = self.cache.limit - self.cache.rows * self.cache.key_nbytes
+        return self._step_is_due or wanted > 0 or free < self._asked / _RECENT
 
     def _give_cache_more(self) -> bool:
         """Move the line by a step: the window is told first, the cache gets what was given back."""
@@ -269,7 +281,6 @@ class _RootJoinOperator(YieldingCache):
                 self.cache.compact()
                 steps = (self.cache.limit - self.cache.nbytes) // self._step - 1
                 self._move_line(-steps * self._step)
-        self._wanted = 0
         self._epoch_start = (self._now, reads)
         # Hits of several epochs are added up, so their lengths may change only slowly.
         wanted = self._rule.epoch(between_reads)
@@ -279,9 +290,7 @@ class _RootJoinOperator(YieldingCache):
     def _rates(self) -> Rates:
         assert self._roots is not None
         squares = self._roots.astype(np.float64) ** 2
-        window_bytes = 2 * float(self.window.limit)
-        roots = max(float(self._roots.sum()), 1e-9)  # none, when nothing waits for any page
-        return Rates(squares, window_bytes / roots, self._pages_of_cached)
+        return Rates(squares, self._bytes_per_root(), self._pages_of_cached)
 
     def _pages_of_cached(self, codes: Int64s, first_rows: Slots) -> Int64s:
         meeting = self.binding.meeting
