@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.budget import format_bytes, parse_bytes, too_small
+from penstock.budget import Size, format_bytes, parse_bytes, too_small
 from penstock.errors import BudgetError, PenstockError
 
 
@@ -27,25 +28,48 @@ from penstock.errors import BudgetError, PenstockError
         ("1GiB", 2**30),
         ("1TiB", 2**40),
         ("0.5KB", 500),
+        (".5GB", 500_000_000),
+        ("5K", 5_000),
+        ("5M", 5_000_000),
+        ("5m", 5_000_000),
+        ("1.5 G", 1_500_000_000),
+        ("2T", 2 * 10**12),
+        ("64Ki", 65_536),
+        ("2 mi", 2 * 2**20),
+        ("1e6", 1_000_000),
+        ("1.5E+7", 15_000_000),
+        ("50_000_000", 50_000_000),
+        (5e7, 50_000_000),
+        (np.int64(4096), 4096),
+        (np.float64(4096), 4096),
     ],
 )
-def test_sizes_are_understood(text: int | str, size: int) -> None:
+def test_sizes_are_understood(text: Size, size: int) -> None:
     assert parse_bytes(text) == size
 
 
 @pytest.mark.parametrize(
-    "wrong", ["", "MB", "fifty", "50 XB", "5 0MB", "-5MB", "1,5MB", "50MBs", "1e6", "0", "0.0001B"]
+    "wrong",
+    [
+        *("", "MB", "fifty", "nan", "50 XB", "5 0MB", "-5MB", "1,5MB", "50,000,000", "50MBs"),
+        *("5e", "1e-3", "1e400", "1__0", "50Mbit", "0", "0.0001B"),
+    ],
 )
 def test_what_is_no_size_is_refused_with_examples(wrong: str) -> None:
     with pytest.raises(BudgetError) as caught:
         parse_bytes(wrong)
     assert repr(wrong) in str(caught.value)
+    assert "'50MB'" in str(caught.value)
 
 
-@pytest.mark.parametrize("wrong", [0, -1, True, 1.5, None, b"5MB", ["5MB"]])
+@pytest.mark.parametrize(
+    "wrong", [0, -1, True, 1.5, float("nan"), float("inf"), None, b"5MB", ["5MB"]]
+)
 def test_what_is_no_number_of_bytes_is_refused(wrong: object) -> None:
-    with pytest.raises(BudgetError):
+    with pytest.raises(BudgetError) as caught:
         parse_bytes(wrong)  # type: ignore[arg-type]
+    assert repr(wrong) in str(caught.value)
+    assert "'50MB'" in str(caught.value)
 
 
 def test_the_error_is_also_a_value_error() -> None:

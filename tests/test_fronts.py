@@ -36,15 +36,15 @@ def add(cache: TupleCache, groups: dict[int, list[tuple[int, str | None]]], heat
 
 def found(cache: TupleCache, codes: list[int], most: int = 1000) -> list[list[Any]]:
     """The cached rows of each code, put together piece by piece."""
-    heads, hits = cache.find(np.array(codes, dtype=np.int64), None)
-    assert hits == int(np.count_nonzero(heads >= 0))
+    hit_rows, hit_heads, miss_rows = cache.split(np.array(codes, dtype=np.int64), None)
+    assert sorted([*hit_rows.tolist(), *miss_rows.tolist()]) == list(range(len(codes)))
     answers: list[list[Any]] = [[] for _ in codes]
     place = START
-    while place[0] < len(codes):
-        rows, slots, place = cache.pairs(heads, place, most)
-        assert 0 < len(rows) <= most or place[0] == len(codes)
+    while place[0] < len(hit_rows):
+        pairs, slots, place = cache.pairs(hit_heads, place, most)
+        assert 0 < len(pairs) <= most or place[0] == len(hit_rows)
         taken = rows_of(pa.table(cache.take(slots), names=SCHEMA.names))
-        for row, value in zip(rows.tolist(), taken, strict=True):
+        for row, value in zip(hit_rows[pairs].tolist(), taken, strict=True):
             answers[row].append(value)
     return answers
 

@@ -103,3 +103,31 @@ def test_a_snapshot_does_not_move_with_the_counters() -> None:
     counters.waited(np.array([7]))
     counters.held({"window": 50})
     assert before == Counters().snapshot(0, 0) + stats(held_bytes_max=5, held_by_part={"window": 5})
+
+
+def test_printed_it_is_a_few_lines_of_readable_numbers() -> None:
+    counters = Counters()
+    counters.rows_in, counters.rows_out, counters.cache_hits = 1_234_567, 1_234_560, 617_284
+    counters.rows_read_for, counters.page_reads, counters.unmatched = 617_283, 1_500, 7
+    counters.waited(np.array([10, 2_000]))
+    counters.held({"window": 1_000_000, "cache": 2_000_000, "answers": 0})
+    assert str(counters.snapshot(io_reads=9, bytes_read=98_304_000)).splitlines() == [
+        "rows   1,234,567 in, 1,234,560 out, 7 unmatched",
+        "cache  617,284 hits (50 % of the rows in)",
+        "reads  1,500 pages for 617,283 rows (411.5 a page), 98,304,000 bytes",
+        "waits  median 10 rows, 99 % 2,000 rows, longest 2,000 rows",
+        "held   3,000,000 bytes at most: cache 2,000,000, window 1,000,000",
+    ]
+
+
+def test_before_anything_has_happened_it_prints_as_well() -> None:
+    assert str(JoinStats()).splitlines() == [
+        "rows   0 in, 0 out, 0 unmatched",
+        "cache  0 hits (0 % of the rows in)",
+        "reads  0 pages for 0 rows, 0 bytes",
+    ]
+    assert "5 in, 3 restored" in str(stats(rows_in=5, rows_restored=3))
+
+
+def test_a_histogram_shows_its_percentiles_and_not_its_buckets() -> None:
+    assert repr(histogram_of([5, 5, 5])) == "WaitHistogram(rows=3, p50=5, p99=5, longest=5)"

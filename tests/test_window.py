@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from dataclasses import dataclass, field
+from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
@@ -17,12 +18,21 @@ from penstock.errors import PenstockError
 from penstock.window import Window
 
 SCHEMA = pa.schema({"k": pa.int64(), "t": pa.string()})
+PLAIN = pa.schema({"k": pa.int64(), "b": pa.bool_(), "d": pa.decimal128(20, 2), "n": pa.int16()})
 LIMIT = 40_000
 
 
-def rows_from(first: int, count: int) -> pa.RecordBatch:
-    """Rows numbered from `first`, with a text of uneven width."""
+def rows_from(first: int, count: int, schema: pa.Schema = SCHEMA) -> pa.RecordBatch:
+    """Rows numbered from `first`, with a text of uneven width or with plain values, some null."""
     numbers = range(first, first + count)
+    if schema is PLAIN:
+        columns = {
+            "k": numbers,
+            "b": [n % 3 == 0 for n in numbers],
+            "d": [Decimal(n) / 4 for n in numbers],
+            "n": [None if first > 2_000 and n % 7 == 0 else n % 100 for n in numbers],
+        }
+        return pa.record_batch(columns, schema=PLAIN)
     return pa.record_batch({"k": numbers, "t": ["x" * (n % 9) for n in numbers]}, schema=SCHEMA)
 
 
@@ -56,23 +66,26 @@ class Model:
 class WindowMachine(RuleBasedStateMachine):
     """Rows come, are taken off and freed; pages are numbered anew; time jumps."""
 
-    @initialize(pages=st.integers(1, 12))
-    def begin(self, pages: int) -> None:
-        self.window = Window(SCHEMA, pages, LIMIT)
+    @initialize(pages=st.integers(1, 12), schema=st.sampled_from([SCHEMA, PLAIN]))
+    def begin(self, pages: int, schema: pa.Schema) -> None:
+        self.schema = schema
+        self.window = Window(schema, pages, LIMIT)
         self.model = Model()
         self.pages = pages
         self.number = self.now = 0
 
     @rule(data=st.data(), count=st.integers(0, 40))
     def admit(self, data: st.DataObject, count: int) -> None:
-        batch = rows_from(self.number, count + 3)
+        batch = rows_from(self.number, count + 3, self.schema)
         count = min(count, self.window.room(batch))
         chosen = np.sort(np.random.default_rng(self.number).permutation(count + 3)[:count])
         pages = data.draw(st.lists(st.integers(0, self.pages - 1), min_size=count, max_size=count))
         arrivals = self.now + chosen
-        self.window.admit(batch, chosen, np.array(pages, dtype=np.int64), arrivals)
-        numbers = (self.number + chosen).tolist()
-        self.model.rows += map(Row, numbers, pages, arrivals.tolist())
+        slots = self.window.admit(batch, chosen, np.array(pages, dtype=np.int64), arrivals)
+        assert len(slots) == count or (self.schema is PLAIN and 0 < len(slots) < count)
+        filed = slice(len(slots))
+        numbers = (self.number + chosen[filed]).tolist()
+        self.model.rows += map(Row, numbers, pages[filed], arrivals[filed].tolist())
         self.number += count + 3
         self.now += count + 3
 
@@ -80,6 +93,7 @@ class WindowMachine(RuleBasedStateMachine):
     def take_off(self, data: st.DataObject, limit: int) -> None:
         pages = data.draw(st.lists(st.integers(0, self.pages - 1), unique=True))
         slots = self.window.take_off(np.array(sorted(pages), dtype=np.int64), limit)
+        self._has_the_right_values(slots)
         leaving = set(numbers_in(self.window, slots))
         waiting = [row for row in self.model.rows if row.page in pages]
         assert len(slots) == len(leaving) == min(limit, len(waiting))
@@ -91,12 +105,25 @@ class WindowMachine(RuleBasedStateMachine):
         self.window.free(slots)
         self.model.rows = [row for row in self.model.rows if row.number not in leaving]
 
+    def _has_the_right_values(self, slots: np.ndarray) -> None:
+        taken = self.window.take(slots)
+        for row in taken.to_pylist() if self.schema is PLAIN else ():
+            n = row["k"]
+            assert row["b"] == (n % 3 == 0)
+            assert row["d"] == Decimal(n) / 4
+            assert row["n"] in (n % 100, None if n % 7 == 0 else n % 100)
+
     @rule()
     def compact(self) -> None:
         self.window.compact()
+        store = self.window.store
+        if self.schema is PLAIN:
+            on_page = np.array([len(self.model.on(p)) for p in range(self.pages)])
+            blocks = int((-(-on_page // store.blocks.block)).sum())
+            assert self.window.nbytes == blocks * store.block_nbytes
+            return
         texts = sum(row.number % 9 for row in self.model.rows)
-        slot = self.window.store.slot_nbytes
-        assert self.window.nbytes == len(self.model.rows) * slot + texts
+        assert self.window.nbytes == len(self.model.rows) * store.slot_nbytes + texts
 
     @rule(pages=st.integers(1, 12), seed=st.integers(0, 99))
     def number_pages_anew(self, pages: int, seed: int) -> None:
@@ -211,17 +238,40 @@ def test_a_batch_that_spans_more_than_32_bits_is_admitted() -> None:
 
 def test_room_is_the_rows_that_fit_the_limit() -> None:
     window = Window(pa.schema({"k": pa.int64()}), 2, 1000)
-    slot = window.store.slot_nbytes
-    assert slot == 8 + 4 + 4
-    assert window.room() == 1000 // slot
+    block = 2 * (8 + 4) + 4
+    assert window.store.block_nbytes == block
+    assert window.room() == 1000 // block * 2
     batch = pa.record_batch({"k": list(range(50))})
     slots = window.admit(batch, np.arange(50), np.zeros(50, np.int64), np.arange(50))
-    assert window.room() == 1000 // slot - 50
+    assert window.room() == 1000 // block * 2 - 50
     window.limit = 500
     assert window.room() == 0
     window.free(window.take_off(np.array([0]), 40))
-    assert window.room() == 500 // slot - 10
+    assert window.room() == 500 // block * 2 - 10
     assert len(slots) == 50
+
+
+def test_rows_of_a_page_lie_together_where_many_wait() -> None:
+    window = Window(pa.schema({"k": pa.int64()}), 4, 20_000)
+    batch = pa.record_batch({"k": list(range(64))})
+    slots = window.admit(batch, np.arange(64), np.arange(64) % 4, np.arange(64))
+    for page in range(4):
+        assert np.diff(np.sort(slots[page::4])).tolist() == [1] * 15
+    few = Window(pa.schema({"k": pa.int64()}), 1000, 20_000)
+    assert few.store.blocks.block == 1
+
+
+def test_rows_that_need_new_blocks_wait_until_there_are_some() -> None:
+    window = Window(pa.schema({"k": pa.int64()}), 8, 5_000)
+    size = window.store.blocks.block
+    assert size > 1
+    rows = window.room() + 8
+    batch = pa.record_batch({"k": list(range(rows))})
+    every_page = np.arange(rows) % 8
+    first = window.admit(batch, np.arange(rows - 8), every_page[: rows - 8], np.arange(rows - 8))
+    assert rows - 8 - 8 * size < len(first) <= rows - 8
+    assert window.nbytes <= 5_000
+    assert window.room() == 0
 
 
 def test_room_for_texts_counts_their_bytes() -> None:

@@ -1,8 +1,15 @@
 """Penstock joins a fast stream with a table too big for memory, inside a fixed number of bytes."""
 
-from penstock import errors, joins
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from penstock import errors
 from penstock.errors import PenstockError
-from penstock.masters import Master, MemoryMaster, build_master, open_master
+
+if TYPE_CHECKING:
+    from penstock import joins, masters, spark
+    from penstock.masters import Master, MemoryMaster, build_master, open_master
+    from penstock.spark import enrich
 
 __version__ = "0.1.0"
 
@@ -11,7 +18,33 @@ __all__ = [
     "MemoryMaster",
     "PenstockError",
     "build_master",
+    "enrich",
     "errors",
     "joins",
+    "masters",
     "open_master",
+    "spark",
 ]
+
+_HOMES = {
+    "Master": "masters",
+    "MemoryMaster": "masters",
+    "build_master": "masters",
+    "enrich": "spark",
+    "open_master": "masters",
+}
+"""Where names live that are imported when they are first used: Arrow and Numba take a while."""
+
+if not TYPE_CHECKING:  # or every name would pass for one of the package's
+
+    def __getattr__(name: str) -> object:
+        if name in ("joins", "masters", "spark"):
+            return import_module(f"{__name__}.{name}")
+        if name in _HOMES:
+            found = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+            globals()[name] = found
+            return found
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})

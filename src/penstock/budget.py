@@ -4,50 +4,55 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from decimal import Decimal
+from numbers import Integral
 
 from penstock.errors import BudgetError
 
+Size = int | float | str
+"""A number of bytes, or a text like `"50MB"`."""
+_POWERS = {"K": 1, "M": 2, "G": 3, "T": 4}
 _UNITS = {
     "": 1,
     "B": 1,
-    "KB": 10**3,
-    "MB": 10**6,
-    "GB": 10**9,
-    "TB": 10**12,
-    "KIB": 2**10,
-    "MIB": 2**20,
-    "GIB": 2**30,
-    "TIB": 2**40,
+    **{f"{letter}{end}": 1000**n for letter, n in _POWERS.items() for end in ("", "B")},
+    **{f"{letter}I{end}": 1024**n for letter, n in _POWERS.items() for end in ("", "B")},
 }
-_PATTERN = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*")
+_NUMBER = r"([0-9]+(?:_[0-9]+)*(?:\.[0-9]+)?|\.[0-9]+)(e\+?[0-9]{1,2})?"
+_PATTERN = re.compile(rf"\s*({_NUMBER})\s*([a-z]*)\s*", re.IGNORECASE)
+_HOW = (
+    "Write a number of bytes (50000000, 5e7), or a number and a unit, such as '50MB', '64 KiB' or "
+    "'1.5G': K, M, G, T and KB, MB, GB, TB are powers of 1000, KiB, MiB, GiB, TiB powers of 1024."
+)
 
 
-def parse_bytes(size: int | str) -> int:
-    """Bytes of a size as people write it; MB is 10**6, MiB is 2**20.
+def parse_bytes(size: Size) -> int:
+    """Bytes of a size as people write it; M and MB are 10**6, MiB is 2**20.
 
-    >>> parse_bytes("50MB"), parse_bytes("1.5 MiB"), parse_bytes(4096)
-    (50000000, 1572864, 4096)
+    >>> parse_bytes("50MB"), parse_bytes("1.5 MiB"), parse_bytes("5m"), parse_bytes(5e7)
+    (50000000, 1572864, 5000000, 50000000)
     """
-    if isinstance(size, bool) or not isinstance(size, int | str):
-        raise BudgetError(
-            f"a budget is a number of bytes or a text like '50MB', not {size!r} "
-            f"({type(size).__name__})."
-        )
-    if isinstance(size, int):
-        value = size
-    else:
-        match = _PATTERN.fullmatch(size)
-        unit = match.group(2).upper() if match else ""
-        if match is None or unit not in _UNITS:
-            raise BudgetError(
-                f"{size!r} is not a size. Write a number and a unit, such as '50MB', '64 KiB' "
-                "or '1.5GB'; the units are B, KB, MB, GB, TB (powers of 1000) and KiB, MiB, GiB, "
-                "TiB (powers of 1024)."
-            )
-        value = round(float(match.group(1)) * _UNITS[unit])
+    value = _bytes_of(size)
     if value <= 0:
-        raise BudgetError(f"a budget must be above zero bytes; {size!r} is not.")
+        raise BudgetError(f"a size must be above zero bytes; {size!r} is not. {_HOW}")
     return value
+
+
+def _bytes_of(size: object) -> int:
+    if isinstance(size, str):
+        match = _PATTERN.fullmatch(size)
+        if match is not None and match.group(4).upper() in _UNITS:
+            return round(Decimal(match.group(1)) * _UNITS[match.group(4).upper()])
+        raise BudgetError(f"{size!r} is not a size. {_HOW}")
+    if isinstance(size, Integral) and not isinstance(size, bool):
+        return int(size)
+    if isinstance(size, float) and size.is_integer():
+        return int(size)
+    if isinstance(size, float):
+        raise BudgetError(f"{size!r} is not a whole number of bytes. {_HOW}")
+    raise BudgetError(
+        f"a size is a number of bytes or a text like '50MB', not {size!r} ({type(size).__name__})."
+    )
 
 
 def format_bytes(size: int) -> str:

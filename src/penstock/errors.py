@@ -9,6 +9,17 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 
 
+def did_you_mean(name: str, available: Iterable[str]) -> str:
+    """A question that names what is like `name`, to be put behind a sentence; empty if none is.
+
+    >>> did_you_mean("SKUU", ["sku", "price"])
+    " Did you mean 'sku'?"
+    """
+    folded = {known.casefold(): known for known in available}
+    close = get_close_matches(name.casefold(), folded, n=3)
+    return f" Did you mean {' or '.join(repr(folded[c]) for c in close)}?" if close else ""
+
+
 class PenstockError(Exception):
     """Base of every error that Penstock raises on purpose."""
 
@@ -35,9 +46,7 @@ class SchemaError(PenstockError, ValueError):
     @classmethod
     def missing_column(cls, name: str, available: Iterable[str], where: str) -> SchemaError:
         names = list(available)
-        close = get_close_matches(name, names, n=3)
-        hint = f" Did you mean {' or '.join(repr(c) for c in close)}?" if close else ""
-        listed = ", ".join(names) if names else "none"
+        listed, hint = ", ".join(names) or "none", did_you_mean(name, names)
         return cls(f"{where} has no column {name!r}; its columns are: {listed}.{hint}")
 
 
@@ -51,3 +60,7 @@ class MasterError(PenstockError, OSError):
 
 class CorruptMasterError(MasterError):
     """A master file that is not what its metadata says."""
+
+
+class MissingPackageError(PenstockError, ImportError):
+    """Something that must be installed first."""

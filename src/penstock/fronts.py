@@ -11,8 +11,8 @@ import numpy.typing as npt
 import pyarrow as pa
 from numba import njit
 
+from penstock.copying import take
 from penstock.keys import Int64s
-from penstock.memory import take
 from penstock.rows import NONE, RowStore, Slots, widest_nbytes
 
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
@@ -51,6 +51,33 @@ def _find(table, codes, usable, heads, hit, hottest):  # type: ignore[no-untyped
             if at == size:
                 at = 0
     return hits
+
+
+@njit(cache=True, nogil=True)
+def _split(table, codes, usable, hit, hottest, hit_rows, heads, miss_rows):  # type: ignore[no-untyped-def]
+    """Part usable rows into those whose code is held, with its first cached row, and the rest."""
+    size = table.shape[0]
+    hits = misses = 0
+    for i in range(codes.size):
+        if usable.size and usable[i] != 0:
+            continue
+        code = codes[i]
+        at = _home(code, size)
+        while table[at, 1] != _EMPTY and table[at, 0] != code:
+            at += 1
+            if at == size:
+                at = 0
+        entry = table[at, 1]
+        found = entry != _EMPTY
+        # Both lists are written, and one grows: whether a row hits is what no processor predicts.
+        hit_rows[hits] = i
+        heads[hits] = np.int32(entry & np.int64(0x7FFFFFFF))
+        miss_rows[misses] = i
+        hits += found
+        misses += not found
+        warmer = found and entry >> np.int64(32) < hottest
+        table[at, 1] = entry + (np.int64(hit) << np.int64(32)) * np.int64(warmer)
+    return hits, misses
 
 
 @njit(cache=True, nogil=True)
@@ -176,6 +203,18 @@ class TupleCache:
         found = _find(self._table, codes, usable, heads, self.hit, self.hottest)
         return heads, int(found)
 
+    def split(
+        self, codes: Int64s, state: npt.NDArray[np.uint8] | None
+    ) -> tuple[Int64s, Slots, Int64s]:
+        """Usable rows whose code is held, the first cached row of each; other usable rows."""
+        hit_rows, miss_rows = np.empty((2, len(codes)), dtype=np.int64)
+        heads = np.empty(len(codes), dtype=np.int32)
+        usable = state if state is not None else np.empty(0, dtype=np.uint8)
+        hits, misses = _split(
+            self._table, codes, usable, self.hit, self.hottest, hit_rows, heads, miss_rows
+        )
+        return hit_rows[:hits], heads[:hits], miss_rows[:misses]
+
     def pairs(
         self, heads: Slots, start: tuple[int, int], most: int
     ) -> tuple[Int64s, Slots, tuple[int, int]]:
@@ -184,6 +223,10 @@ class TupleCache:
         A place is a row and a slot of its chain (NONE: the first), since one row's partners may be
         more than `most`.
         """
+        if self.store.live == self._keys:
+            first = start[0]
+            slots = heads[first : first + most]
+            return np.arange(first, first + len(slots)), slots, (first + len(slots), NONE)
         rows = np.empty(most, dtype=np.int64)
         slots = np.empty(most, dtype=np.int32)
         row, slot, count = _pairs(self.store.link, heads, *start, rows, slots)
@@ -228,7 +271,11 @@ class TupleCache:
                 store.compact_values()
             if self.nbytes + more > self.limit and store.high > store.live + len(rows):
                 self.compact()
-        slots = store.put(take(batch, rows), np.arange(len(rows)))
+        if store.has_values:
+            # One copy of the chosen rows' values, rather than one of everything they lie among.
+            slots = store.put(take(batch, rows), np.arange(len(rows)))
+        else:
+            slots = store.put(batch, rows)
         if store.has_values:
             self.widest = max(self.widest if self._keys else 0, widest_nbytes(batch))
         ends = np.cumsum(row_count)

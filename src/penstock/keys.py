@@ -20,9 +20,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.copying import take
 from penstock.errors import KeyTypeError
 from penstock.hashing import hash_bytes, hash_words
-from penstock.memory import take
 
 HASH_SEED = 42
 VALID, NULL_KEY, NO_SUCH_ROW = 0, 1, 2

@@ -9,7 +9,6 @@ import mmap
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 PAGE = mmap.PAGESIZE
 POOL = pa.system_memory_pool()
@@ -38,17 +37,10 @@ class Region:
             self._map.madvise(mmap.MADV_DONTNEED, start)
 
 
-def take(
-    data: pa.RecordBatch | pa.Table | pa.Array | pa.ChunkedArray,
-    rows: npt.NDArray[np.int64] | pa.Array,
-) -> pa.RecordBatch | pa.Array:
-    """These rows of the data in one piece, allocated from the system."""
-    taken = pc.take(data, pa.array(rows), memory_pool=POOL)
-    return in_one_piece(taken) if isinstance(taken, pa.Table | pa.ChunkedArray) else taken
-
-
-def in_one_piece(data: pa.Table | pa.ChunkedArray) -> pa.RecordBatch | pa.Array:
+def in_one_piece(data: pa.Table | pa.ChunkedArray | pa.Array) -> pa.RecordBatch | pa.Array:
     """A table as one batch, a chunked column as one array; copied only if there are several."""
+    if isinstance(data, pa.Array):
+        return data
     if isinstance(data, pa.Table):
         arrays = [in_one_piece(column) for column in data.columns]
         return pa.RecordBatch.from_arrays(arrays, schema=data.schema)

@@ -2,41 +2,31 @@
 
 Fixed-width columns lie packed, row beside row, in one matrix per width, so that a row costs its
 exact bytes and one or two cache lines. Variable-width values lie in a heap, nested ones in Arrow
-chunks. A slot that is freed is used again by the next row; `compact` moves rows down into free
+chunks. A slot that is freed is used again by a later row; `compact_slots` moves rows down into free
 slots and gives the tail back to the system.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 from numba import njit
 
+from penstock.copying import Frame, Layout, located, place_rows, plain_width, unit_of
 from penstock.heap import ByteHeap
 from penstock.keys import Int64s, fixed_values, value_spans
-from penstock.memory import POOL, Region
+from penstock.memory import Region, in_one_piece
 from penstock.nested import NestedColumn
+from penstock.slots import NONE, Moves, SlotBlocks, Slots
 
-Slots = npt.NDArray[np.int32]
-NONE = -1
-"""No slot."""
+__all__ = ["NONE", "Moves", "RowStore", "Slots", "widest_nbytes"]
 
 _WIDTHS = {8: np.int64, 4: np.int32, 2: np.int16, 1: np.uint8}
-_LANES = 16
-"""Free lists; each is followed from slot to slot, and the others meanwhile."""
-_FREE = -3
-"""A free slot's link is this less the next free slot (or less NONE), so never NONE or above."""
-
-
-@njit(cache=True, nogil=True)
-def _gather(matrix, slots, columns, out):  # type: ignore[no-untyped-def]
-    for i in range(slots.size):
-        row = matrix[slots[i]]
-        for c in range(columns.size):
-            out[c, i] = row[columns[c]]
+_ONE_CHUNK = np.array([0, 2**62], dtype=np.int64)
 
 
 @njit(cache=True, nogil=True)
@@ -60,50 +50,6 @@ def _scatter_wide(matrix, slots, column, values, rows):  # type: ignore[no-untyp
 
 
 @njit(cache=True, nogil=True)
-def _allocate(link, free, high, slots):  # type: ignore[no-untyped-def]
-    """Take slots from the free lists in turn, so that no step waits for the one before it."""
-    for i in range(slots.size):
-        lane = i % free.size
-        slot = free[lane]
-        other = 0
-        while slot < 0 and other < free.size:
-            lane = other
-            slot = free[lane]
-            other += 1
-        if slot >= 0:
-            free[lane] = _FREE - link[slot]
-        else:
-            slot = high
-            high += 1
-        link[slot] = NONE
-        slots[i] = slot
-    return high
-
-
-@njit(cache=True, nogil=True)
-def _release(link, free, slots):  # type: ignore[no-untyped-def]
-    for i in range(slots.size):
-        lane = i % free.size
-        link[slots[i]] = _FREE - free[lane]
-        free[lane] = slots[i]
-
-
-@njit(cache=True, nogil=True)
-def _move_plan(link, high, live, sources, targets):  # type: ignore[no-untyped-def]
-    """Pair each living slot at or above `live` with a free one below it."""
-    count, hole = 0, 0
-    for slot in range(live, high):
-        if link[slot] >= NONE:
-            while link[hole] >= NONE:
-                hole += 1
-            sources[count] = slot
-            targets[count] = hole
-            hole += 1
-            count += 1
-    return count
-
-
-@njit(cache=True, nogil=True)
 def _move(matrix, sources, targets):  # type: ignore[no-untyped-def]
     for i in range(sources.size):
         for c in range(matrix.shape[1]):
@@ -111,26 +57,25 @@ def _move(matrix, sources, targets):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _redirect(slots, first, targets):  # type: ignore[no-untyped-def]
-    for i in range(slots.size):
-        if slots[i] >= first:
-            slots[i] = targets[slots[i] - first]
-
-
-@dataclass(frozen=True)
-class Moves:
-    """Where compaction put the rows of slots `first` and above."""
-
-    first: int
-    targets: Slots
-
-    def apply(self, slots: Slots) -> None:
-        """Rewrite an array of slots (or NONE) in place."""
-        _redirect(slots, self.first, self.targets)
-
-
-def _as_matrix(array: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
-    return array if array.ndim == 2 else array.reshape(-1, 1)
+def _rearrange(matrix, goals):  # type: ignore[no-untyped-def]
+    """Move every row to its goal (NONE: it has none), in place; forgets the goals."""
+    width = matrix.shape[1]
+    lifted = np.empty(width, dtype=matrix.dtype)
+    for start in range(goals.size):
+        goal = goals[start]
+        if goal < 0:
+            continue
+        goals[start] = NONE
+        lifted[:] = matrix[start]
+        while True:
+            after = goals[goal] if goal < goals.size else NONE
+            if after < 0:
+                matrix[goal] = lifted
+                break
+            goals[goal] = NONE
+            for c in range(width):
+                lifted[c], matrix[goal, c] = matrix[goal, c], lifted[c]
+            goal = after
 
 
 @dataclass(frozen=True)
@@ -143,27 +88,33 @@ class _Place:
     kind: str  # fixed, bool, bytes, nested or null
 
 
+class _Words(NamedTuple):
+    """Columns that are copied word by word: which, where each word is, and how far the next."""
+
+    layout: Layout
+    starts: Int64s
+    steps: Int64s
+
+
 class RowStore:
     """A slotted store for rows of `schema`, of `capacity` rows and `heap_nbytes` of address space.
 
-    `link` is one 32-bit number per living slot for the owner's use (chains); while a slot is free
-    it belongs to the free list.
+    Slots come in blocks of `block`; `link` is one 32-bit number per living block for the owner.
     """
 
-    def __init__(self, schema: pa.Schema, capacity: int, heap_nbytes: int = 0) -> None:
+    def __init__(
+        self, schema: pa.Schema, capacity: int, heap_nbytes: int = 0, block: int = 1
+    ) -> None:
         self.schema = schema
-        self.capacity = capacity
-        self.high = 0
+        self.capacity = -(-capacity // block) * block
         self.live = 0
-        self._free: Slots = np.full(_LANES, NONE, dtype=np.int32)
+        self.blocks = SlotBlocks(self.capacity, block)
         self._places, elements = _lay_out(schema)
         self._regions = {
-            width: Region(capacity, (elements[width],), dtype)
+            width: Region(self.capacity, (elements[width],), dtype)
             for width, dtype in _WIDTHS.items()
             if elements[width]
         }
-        self._links = Region(capacity, (), np.int32)
-        self.link: Slots = self._links.array  # type: ignore[assignment]
         self._validity: Region | None = None
         kinds = {p.kind for p in self._places}
         self.heap = ByteHeap(heap_nbytes) if "bytes" in kinds else None
@@ -172,22 +123,59 @@ class RowStore:
             for i, p in enumerate(self._places)
             if p.kind == "nested"
         }
-        self._plain8 = [i for i, p in enumerate(self._places) if _plain(p, 8)]
-        self._plain8_columns = np.array([self._places[i].first for i in self._plain8], np.int64)
+        self._plain: dict[int, _Words] = {}
+
+    def _words(self, count: int) -> _Words:
+        """Where the plain ones among so many of the first columns lie."""
+        if count not in self._plain:
+            layout = Layout(pa.schema([self.schema.field(i) for i in range(count)]))
+            places = [self._places[i] for i in layout.numbers]
+            base = {width: region.array.ctypes.data for width, region in self._regions.items()}
+            begin = np.array([base[p.width] + p.first * p.width for p in places], dtype=np.int64)
+            steps = np.array([self._regions[p.width].row_nbytes for p in places], dtype=np.int64)
+            starts = layout.lanes.starting_at(begin)
+            self._plain[count] = _Words(layout, starts, steps[layout.lanes.column])
+        return self._plain[count]
 
     # -- bytes ------------------------------------------------------------------------------
 
     @property
-    def slot_nbytes(self) -> int:
-        """Bytes of one slot, variable-width and nested values aside."""
-        size = self._links.row_nbytes + sum(r.row_nbytes for r in self._regions.values())
+    def link(self) -> Slots:
+        return self.blocks.link
+
+    @property
+    def high(self) -> int:
+        """Slots ever touched since the last compaction."""
+        return self.blocks.high * self.blocks.block
+
+    @property
+    def occupied(self) -> int:
+        """Slots of the blocks in use, whether or not each of them has a row."""
+        return self.blocks.used * self.blocks.block
+
+    @property
+    def _row_nbytes(self) -> int:
+        size = sum(r.row_nbytes for r in self._regions.values())
         return size + (self._validity.row_nbytes if self._validity else 0)
+
+    @property
+    def slot_nbytes(self) -> int:
+        """Bytes of one slot, variable-width and nested values aside, rounded up.
+
+        The link is a block's; where blocks are long, `block_nbytes` is the exact number.
+        """
+        return self._row_nbytes + -(-4 // self.blocks.block)
+
+    @property
+    def block_nbytes(self) -> int:
+        """Bytes of one block, its link included."""
+        return self._row_nbytes * self.blocks.block + 4
 
     @property
     def nbytes(self) -> int:
         """Bytes held: every slot ever touched since the last compaction, heap and chunks."""
         heap = self.heap.nbytes if self.heap else 0
-        return self.high * self.slot_nbytes + heap + self.nested_nbytes
+        return self.high * self._row_nbytes + self.blocks.nbytes + heap + self.nested_nbytes
 
     @property
     def nested_nbytes(self) -> int:
@@ -206,22 +194,45 @@ class RowStore:
             if p.kind in ("bytes", "nested")
         )
 
-    def slot_nbytes_for(self, batch: pa.RecordBatch) -> int:
+    def slot_nbytes_for(self, batch: pa.RecordBatch | pa.Table) -> int:
         """Bytes of one slot when the batch's rows are held: the first null costs a byte each."""
-        if self._validity is not None or not any(c.null_count for c in batch.columns):
-            return self.slot_nbytes
-        return self.slot_nbytes + len(self._places)
+        return self.slot_nbytes + self._validity_nbytes_for(batch)
+
+    def block_nbytes_for(self, batch: pa.RecordBatch) -> int:
+        """Bytes of one block when the batch's rows are held."""
+        return self.block_nbytes + self._validity_nbytes_for(batch) * self.blocks.block
+
+    def _validity_nbytes_for(self, batch: pa.RecordBatch | pa.Table) -> int:
+        if self._validity is not None:
+            return 0
+        layout = self._words(batch.num_columns).layout
+        if layout.all_plain:
+            has_nulls = len(located(batch, layout).columns) < batch.num_columns
+        else:
+            has_nulls = any(c.null_count for c in batch.columns)
+        return len(self._places) if has_nulls else 0
 
     # -- rows -------------------------------------------------------------------------------
 
-    def put(self, batch: pa.RecordBatch, rows: Int64s) -> Slots:
-        """Store these rows of the batch; returns their slots."""
-        slots = np.empty(len(rows), dtype=np.int32)
-        self.high = _allocate(self.link, self._free, self.high, slots)
-        self.live += len(rows)
-        for i, place in enumerate(self._places):
-            self._put_column(i, place, batch.column(i), rows, slots)
+    def put(self, batch: pa.RecordBatch | pa.Table, rows: Int64s) -> Slots:
+        """Store these rows of the batch; returns their slots, each a block of its own."""
+        slots = self.blocks.take(len(rows))
+        self.put_into(batch, rows, slots)
         return slots
+
+    def put_into(self, batch: pa.RecordBatch | pa.Table, rows: Int64s, slots: Slots) -> None:
+        """Store these rows of the batch, whose columns are the schema's first, in these slots."""
+        self.live += len(rows)
+        given = batch.num_columns
+        copied: tuple[int, ...] = ()
+        words = self._words(given)
+        plain = self._validity is None and bool(words.layout.numbers)
+        if plain and place_rows(batch, words.layout, rows, words.starts, words.steps, slots):
+            copied = words.layout.numbers
+        if len(copied) < given:
+            for i, place in enumerate(self._places[:given]):
+                if i not in copied:
+                    self._put_column(i, place, in_one_piece(batch.column(i)), rows, slots)
 
     def _put_column(
         self, i: int, place: _Place, column: pa.Array, rows: Int64s, slots: Slots
@@ -267,32 +278,27 @@ class RowStore:
         valid = column.is_valid().to_numpy(zero_copy_only=False).view(np.uint8)
         _scatter(self._validity.array, slots, i, valid, rows)
 
-    def take(self, slots: Slots) -> list[pa.Array]:
-        """The rows in these slots, column by column, copied."""
-        n = len(slots)
-        taken: list[pa.Array | None] = [None] * len(self._places)
-        if self._plain8:
-            for i, buffer in zip(self._plain8, self._take_words(slots), strict=True):
-                taken[i] = self._array(i, n, [self._valid_bits(i, slots), buffer])
-        for i, place in enumerate(self._places):
-            if taken[i] is None:
-                taken[i] = self._take_column(i, place, slots)
-        return taken
+    def take(self, slots: Slots, columns: int | None = None) -> list[pa.Array]:
+        """The rows in these slots, copied: all columns, or so many of the first."""
+        count = len(self._places) if columns is None else columns
+        taken: dict[int, pa.Array] = {}
+        words = self._words(count)
+        layout = words.layout
+        if self._validity is None and layout.numbers:
+            frame = Frame(layout.types, layout.lanes, len(slots))
+            frame.fill(words.starts[:, None], words.steps, _ONE_CHUNK, slots)
+            if layout.all_plain:
+                return frame.arrays()
+            taken = dict(zip(layout.numbers, frame.arrays(), strict=True))
+        return [
+            taken[i] if i in taken else self._take_column(i, place, slots)
+            for i, place in enumerate(self._places[:count])
+        ]
 
     def take_columns(self, names: list[str], slots: Slots) -> list[pa.Array]:
         """Some columns of the rows in these slots."""
         indices = [self.schema.get_field_index(name) for name in names]
         return [self._take_column(i, self._places[i], slots) for i in indices]
-
-    def _take_words(self, slots: Slots) -> list[pa.Buffer]:
-        """All plain 8-byte columns in one pass over the rows and one allocation."""
-        n = len(slots)
-        # An odd number of cache lines between columns keeps them out of one another's sets.
-        stride = (-(-n * 8 // 64) | 1) * 64
-        memory = pa.allocate_buffer(stride * len(self._plain8), memory_pool=POOL)
-        out = np.frombuffer(memory, dtype=np.int64).reshape(len(self._plain8), stride // 8)
-        _gather(self._matrix(8), slots, self._plain8_columns, out)
-        return [memory.slice(c * stride, n * 8) for c in range(len(self._plain8))]
 
     def _take_column(self, i: int, place: _Place, slots: Slots) -> pa.Array:
         n = len(slots)
@@ -331,8 +337,10 @@ class RowStore:
                     self.heap.free(self._matrix(4)[slots, place.count])
         for nested in self._nested.values():
             nested.free(len(slots))
-        _release(self.link, self._free, slots)
         self.live -= len(slots)
+        block = self.blocks.block
+        # The rows of a block leave from its end, so with its first one it is empty.
+        self.blocks.give_back(slots if block == 1 else slots[slots % block == 0] // block)
 
     def column(self, name: str) -> npt.NDArray[np.generic]:
         """A plain fixed-width column as it lies, one element per slot, to read or to write."""
@@ -340,8 +348,10 @@ class RowStore:
         return self._matrix(place.width)[:, place.first]
 
     def living(self) -> Slots:
-        """All slots in use, ascending."""
-        return np.flatnonzero(self.link[: self.high] >= NONE).astype(np.int32)
+        """All slots of the blocks in use, ascending."""
+        block = self.blocks.block
+        first = self.blocks.living() * np.int32(block)
+        return first if block == 1 else (first[:, None] + np.arange(block, dtype=np.int32)).ravel()
 
     # -- compaction -------------------------------------------------------------------------
 
@@ -360,29 +370,31 @@ class RowStore:
             self._matrix(8)[slots, first] = nested.compact(self._matrix(8)[slots, first])
 
     def compact_slots(self) -> Moves | None:
-        """Move rows down into free slots and give the tail back; None when nothing was free.
+        """Move blocks down into free ones and give the tail back; None when nothing was free.
 
-        Links between living slots are rewritten; who keeps slots elsewhere applies the moves.
+        Links between living blocks are rewritten; who keeps blocks elsewhere applies the moves.
         """
-        high, live = self.high, self.live
-        if high == live:
+        moves = self.blocks.compact()
+        if moves is None:
             return None
-        sources = np.empty(min(live, high - live), dtype=np.int32)
-        targets = np.empty(len(sources), dtype=np.int32)
-        count = _move_plan(self.link, high, live, sources, targets)
-        regions = [*self._regions.values(), self._links]
-        if self._validity is not None:
-            regions.append(self._validity)
-        for region in regions:
-            _move(_as_matrix(region.array), sources[:count], targets[:count])
-        moves = Moves(live, np.empty(high - live, dtype=np.int32))
-        moves.targets[sources[:count] - live] = targets[:count]
-        moves.apply(self.link[:live])
-        for region in regions:
-            region.release(live)
-        self.high = live
-        self._free[:] = NONE
+        block = self.blocks.block
+        for region in self._all_regions():
+            _move(region.array.reshape(self.capacity // block, -1), moves.sources, moves.goals)
+            region.release(self.high)
         return moves
+
+    def rearrange(self, slots: Slots, goals: Slots, blocks: SlotBlocks) -> None:
+        """Move the rows in these slots, which are all, to other slots, those of `blocks`."""
+        where = np.full(self.high, NONE, dtype=np.int32)
+        self.blocks = blocks
+        for region in self._all_regions():
+            where[slots] = goals
+            _rearrange(region.array.reshape(self.capacity, -1), where)
+            region.release(self.high)
+
+    def _all_regions(self) -> list[Region]:
+        regions = list(self._regions.values())
+        return regions if self._validity is None else [*regions, self._validity]
 
     def _matrix(self, width: int) -> npt.NDArray[np.generic]:
         return self._regions[width].array
@@ -399,13 +411,9 @@ def widest_nbytes(rows: pa.RecordBatch | pa.Table) -> int:
         if _is_bytes(column.type):
             chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
             widest += max(int(value_spans(c)[2].max()) for c in chunks if len(c))
-        elif _fixed_width(column.type) is None and not pa.types.is_boolean(column.type):
+        elif plain_width(column.type) is None and not pa.types.is_boolean(column.type):
             widest += min(4 * -(-column.nbytes // rows.num_rows), column.nbytes)
     return widest
-
-
-def _plain(place: _Place, width: int) -> bool:
-    return place.kind == "fixed" and place.width == width and place.count == 1
 
 
 def _lay_out(schema: pa.Schema) -> tuple[list[_Place], dict[int, int]]:
@@ -425,8 +433,8 @@ def _lay_out(schema: pa.Schema) -> tuple[list[_Place], dict[int, int]]:
             places.append(_Place(1, reserve(1), 1, "bool"))
         elif _is_bytes(t):
             places.append(_Place(8, reserve(8), reserve(4), "bytes"))
-        elif (width := _fixed_width(t)) is not None:
-            unit = next(w for w in _WIDTHS if width % w == 0)
+        elif (width := plain_width(t)) is not None:
+            unit = unit_of(width)
             places.append(_Place(unit, reserve(unit, width // unit), width // unit, "fixed"))
         else:
             places.append(_Place(8, reserve(8), 1, "nested"))
@@ -442,17 +450,6 @@ def _is_bytes(t: pa.DataType) -> bool:
         or pa.types.is_string_view(t)
         or pa.types.is_binary_view(t)
     )
-
-
-def _fixed_width(t: pa.DataType) -> int | None:
-    """Bytes of a type whose values are one buffer of equal widths."""
-    if pa.types.is_nested(t) or pa.types.is_dictionary(t) or isinstance(t, pa.BaseExtensionType):
-        return None
-    try:
-        bits = t.bit_width
-    except ValueError:
-        return None
-    return bits // 8 or None
 
 
 def _bytes_array(

@@ -1,33 +1,89 @@
 """The window: stream rows that wait, found by page and by arrival, with their exact bytes.
 
-Rows of one page hang on one chain, so that a page's rows are found without touching any other.
-All rows of a page leave together, so the order of pages by their first waiting row is the order
-of the oldest rows: one short queue of pages finds the oldest row without an entry per row.
+Rows of one page lie together, in blocks that hang on one chain, so that a page's rows are found
+without touching any other and read at the speed of a scan. All rows of a page leave together, so
+the order of pages by their first waiting row is the order of the oldest rows: one short queue of
+pages finds the oldest row without an entry per row.
 """
 
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 from numba import njit
 
 from penstock.errors import PenstockError
 from penstock.keys import Int64s
-from penstock.rows import NONE, Moves, RowStore, Slots
+from penstock.rows import RowStore
+from penstock.slots import NONE, Moves, SlotBlocks, Slots, take_free
 
 ARRIVAL = "__arrival"
 _UINT32 = 2**32
+_LONGEST_BLOCK = 16
+_BLOCKS_PER_PAGE = 16
+"""A page's last block is half empty on average: this many keep the loss at three per cent."""
 
 
 @njit(cache=True, nogil=True)
-def _file(slots, pages, arrivals, base, link, stamp, head, count, total, first, fresh):  # type: ignore[no-untyped-def]
-    """Hang each row on its page's chain; pages that were empty are listed in `fresh`."""
+def _file(  # type: ignore[no-untyped-def]
+    pages,
+    arrivals,
+    base,
+    block,
+    link,
+    free,
+    high,
+    spare,
+    head,
+    count,
+    total,
+    first,
+    fresh,
+    slots,
+    stamp,
+):
+    """Give each row the next slot of its page, in a new block where the last one is full.
+
+    Ends early when a row needs a block and there is none to `spare`. Pages that were empty are
+    listed in `fresh`. Returns the rows filed, the blocks taken, the new `high`, the pages listed.
+    """
+    found = taken = filed = 0
+    for i in range(pages.size):
+        page, arrival = pages[i], arrivals[i]
+        waiting = count[page]
+        within = waiting & (block - 1)
+        if within == 0:
+            if taken == spare:
+                break
+            fresh_block = take_free(link, free, taken)
+            if fresh_block < 0:
+                fresh_block = high
+                high += 1
+            taken += 1
+            link[fresh_block] = head[page]
+            head[page] = fresh_block
+        slot = np.int64(head[page]) * block + within
+        slots[i] = slot
+        stamp[slot] = np.uint32(arrival - base)
+        if waiting == 0:
+            first[page] = arrival
+            fresh[found] = page
+            found += 1
+        count[page] = waiting + 1
+        total[page] += arrival - base
+        filed += 1
+    return filed, taken, high, found
+
+
+@njit(cache=True, nogil=True)
+def _file_again(slots, pages, arrivals, base, link, head, count, total, first, fresh):  # type: ignore[no-untyped-def]
+    """Hang rows that stay in their slots, each a block of its own, on other pages' chains."""
     found = 0
     for i in range(slots.size):
-        slot, page, arrival = slots[i], pages[i], arrivals[i]
-        link[slot] = head[page]
-        head[page] = slot
-        stamp[slot] = np.uint32(arrival - base)
+        page, arrival = pages[i], arrivals[i]
+        link[slots[i]] = head[page]
+        head[page] = slots[i]
         if count[page] == 0:
             first[page] = arrival
             fresh[found] = page
@@ -39,7 +95,7 @@ def _file(slots, pages, arrivals, base, link, stamp, head, count, total, first, 
 
 @njit(cache=True, nogil=True)
 def _unhang(pages, link, head, count, total, stamp, partly, slots):  # type: ignore[no-untyped-def]
-    """Take rows off the pages' chains until `slots` is full.
+    """Take rows off the pages' chains until `slots` is full, where every block is one row.
 
     Following one chain waits for memory at every row, so up to 16 are followed side by side.
     """
@@ -75,16 +131,43 @@ def _unhang(pages, link, head, count, total, stamp, partly, slots):  # type: ign
 
 
 @njit(cache=True, nogil=True)
-def _list(pages, link, head, slots, pages_of):  # type: ignore[no-untyped-def]
+def _unhang_blocks(pages, block, link, head, count, total, stamp, partly, slots):  # type: ignore[no-untyped-def]
+    """Take rows off the pages' chains until `slots` is full, page by page, last rows first."""
+    taken = 0
+    for page in pages:
+        left = count[page]
+        while left > 0 and taken < slots.size:
+            first = np.int64(head[page]) * block
+            within = ((left - 1) & (block - 1)) + 1
+            leaving = min(within, slots.size - taken)
+            for i in range(leaving):
+                slot = first + within - 1 - i
+                slots[taken] = slot
+                taken += 1
+                if partly:
+                    total[page] -= stamp[slot]
+            left -= leaving
+            if leaving == within:
+                head[page] = link[head[page]]
+        count[page] = left
+    return taken
+
+
+@njit(cache=True, nogil=True)
+def _list(pages, block, link, head, count, slots, pages_of):  # type: ignore[no-untyped-def]
     """Every row on these pages' chains, left where it is, and its page."""
     found = 0
     for page in pages:
-        slot = head[page]
-        while slot >= 0 and found < slots.size:
-            slots[found] = slot
-            pages_of[found] = page
-            found += 1
-            slot = link[slot]
+        left = count[page]
+        at = head[page]
+        while left > 0:
+            within = ((left - 1) & (block - 1)) + 1
+            for i in range(within):
+                slots[found] = at * block + i
+                pages_of[found] = page
+                found += 1
+            left -= within
+            at = link[at]
     return found
 
 
@@ -96,15 +179,34 @@ class Window:
     cost O(1) a row; finding the oldest O(1) amortised.
     """
 
-    def __init__(self, schema: pa.Schema, num_pages: int, limit: int) -> None:
+    def __init__(
+        self, schema: pa.Schema, num_pages: int, limit: int, *, together: bool = True
+    ) -> None:
+        """`together`: a page's rows leave together, as in all joins but those that scan R."""
         self.schema = schema
         stored = schema.append(pa.field(ARRIVAL, pa.uint32(), nullable=False))
         probe = RowStore(stored, 1)
-        self.store = RowStore(stored, limit // probe.slot_nbytes + 1, limit)
+        rows = limit // (probe.slot_nbytes - 4) + 1
+        self._together = together and not probe.has_values
+        # Half-empty blocks, and pages that are numbered anew, need address space beyond the limit.
+        capacity = (rows + rows // 8) // _LONGEST_BLOCK * _LONGEST_BLOCK + _LONGEST_BLOCK
+        block = self._block_for(num_pages, rows)
+        self.store = RowStore(stored, capacity, limit, block)
         self.limit = limit
         self._stamp = self.store.column(ARRIVAL).view(np.uint32)
         self._base = 0
         self._reset_pages(num_pages)
+
+    def _block_for(self, num_pages: int, rows: int) -> int:
+        """Rows of a block, such that half-empty ones cost little: a power of two."""
+        block = 1
+        while (
+            self._together
+            and 2 * block <= _LONGEST_BLOCK
+            and 2 * block * _BLOCKS_PER_PAGE * max(num_pages, 1) <= rows
+        ):
+            block *= 2
+        return block
 
     def _reset_pages(self, num_pages: int) -> None:
         pages = max(num_pages, 1)
@@ -136,35 +238,36 @@ class Window:
     @property
     def row_nbytes(self) -> float:
         """Bytes that a waiting row holds on average."""
-        heap = self.store.heap
-        if heap is None or not len(self):
-            return float(self.store.slot_nbytes)
-        return self.store.slot_nbytes + heap.live / len(self)
+        store = self.store
+        if not len(self):
+            return store.block_nbytes / store.blocks.block
+        heap = store.heap.live if store.heap is not None else 0
+        return (store.blocks.used * store.block_nbytes + heap) / len(self)
 
     def __len__(self) -> int:
         return self.store.live
 
     def room(self, batch: pa.RecordBatch | None = None) -> int:
         """How many more rows fit; with a batch, rows as wide as its average row."""
-        store = self.store
-        slot = store.slot_nbytes if batch is None else store.slot_nbytes_for(batch)
-        slots = min(self.limit // slot, store.capacity) - store.live
+        store, blocks = self.store, self.store.blocks
+        size = store.block_nbytes if batch is None else store.block_nbytes_for(batch)
+        most = min(self.limit // size * blocks.block, store.capacity)
+        slots = most - store.occupied
         extra = store.variable_nbytes(batch) if batch is not None else 0
         if not extra or batch is None:
             return max(slots, 0)
-        wide = extra / batch.num_rows
-        used = store.live * slot + (store.heap.live if store.heap else 0)
-        used += store.nested_nbytes
-        # A tenth stays free: the heap is slid together each time its end is reached.
+        # Rows with values have blocks of their own. A tenth stays free: the heap is slid together
+        # each time its end is reached.
+        used = store.occupied * size + (store.heap.live if store.heap else 0) + store.nested_nbytes
         free = self.limit * 0.9 - used
-        return max(min(slots, int(free // (slot + wide))), 0)
+        return max(min(slots, int(free // (size + extra / batch.num_rows))), 0)
 
     def crowded(self, batch: pa.RecordBatch, rows: int) -> bool:
         """Whether so many rows of the batch need the slots of rows that left to be given back."""
         store = self.store
-        if store.high <= store.live + rows:
+        if store.high <= store.occupied + rows:
             return False
-        held = store.high * store.slot_nbytes_for(batch) + store.nested_nbytes
+        held = store.blocks.high * store.block_nbytes_for(batch) + store.nested_nbytes
         held += store.heap.live if store.heap is not None else 0
         held += store.variable_nbytes(batch) * rows // max(batch.num_rows, 1)
         return held > self.limit
@@ -187,36 +290,48 @@ class Window:
     # -- rows -------------------------------------------------------------------------------
 
     def admit(self, batch: pa.RecordBatch, rows: Int64s, pages: Int64s, arrivals: Int64s) -> Slots:
-        """File these rows of the batch under their pages; `room` has been asked."""
+        """File these rows of the batch under their pages; `room` has been asked.
+
+        Returns the slots of those that were filed: the last ones are not when their pages need
+        more new blocks than there are, but one at least is.
+        """
         if not len(rows):
             return np.empty(0, dtype=np.int32)
         self.make_room(batch, rows)
         if int(arrivals[-1]) - self._base >= _UINT32:
             self._rebase(int(arrivals[0]), int(arrivals[-1]))
             arrivals = np.maximum(arrivals, self._base)
-        dated = pa.RecordBatch.from_arrays(
-            [*batch.columns, _zeros(batch.num_rows)], schema=self.store.schema
-        )
-        slots = self.store.put(dated, rows)
-        self._hang(slots, pages, arrivals)
+        spare = max(self.room(batch) // self.store.blocks.block, 1)
+        slots = self._hang(pages, arrivals, spare, self._stamp)
+        self.store.put_into(batch, rows[: len(slots)], slots)
         return slots
 
-    def _hang(self, slots: Slots, pages: Int64s, arrivals: Int64s) -> None:
-        fresh = np.empty(min(len(slots), self.num_pages), dtype=np.int32)
-        found = _file(
-            slots,
+    def _hang(
+        self, pages: Int64s, arrivals: Int64s, spare: int, stamp: npt.NDArray[np.uint32]
+    ) -> Slots:
+        blocks = self.store.blocks
+        slots = np.empty(len(pages), dtype=np.int32)
+        fresh = np.empty(min(len(pages), self.num_pages), dtype=np.int32)
+        filed, taken, blocks.high, found = _file(
             pages,
             arrivals,
             self._base,
-            self.store.link,
-            self._stamp,
+            blocks.block,
+            blocks.link,
+            blocks.free_lists,
+            blocks.high,
+            spare,
             self.head,
             self.count,
             self._total,
             self.first,
             fresh,
+            slots,
+            stamp,
         )
+        blocks.used += taken
         self._enqueue(fresh[:found])
+        return slots[:filed]
 
     def take_off(self, pages: Int64s, limit: int) -> Slots:
         """Take at most `limit` rows off these pages' chains.
@@ -225,23 +340,21 @@ class Window:
         """
         waiting = int(self.count[pages].sum())
         slots = np.empty(min(waiting, limit), dtype=np.int32)
-        _unhang(
-            pages,
-            self.store.link,
-            self.head,
-            self.count,
-            self._total,
-            self._stamp,
-            waiting > limit,
-            slots,
-        )
+        block, link, partly = self.store.blocks.block, self.store.link, waiting > limit
+        chains = link, self.head, self.count, self._total, self._stamp, partly, slots
+        if block == 1:
+            _unhang(pages, *chains)
+        else:
+            _unhang_blocks(pages, block, *chains)
         if waiting <= limit:
             self._total[pages] = 0
         return slots
 
     def take(self, slots: Slots) -> pa.RecordBatch:
         """The stream rows in these slots."""
-        return pa.RecordBatch.from_arrays(self.store.take(slots)[:-1], schema=self.schema)
+        return pa.RecordBatch.from_arrays(
+            self.store.take(slots, len(self.schema)), schema=self.schema
+        )
 
     def arrivals(self, slots: Slots) -> Int64s:
         return self._stamp[slots].astype(np.int64) + self._base
@@ -302,8 +415,9 @@ class Window:
         pages = np.flatnonzero(self.count)
         slots = np.empty(int(self.count.sum()), dtype=np.int32)
         pages_of = np.empty(len(slots), dtype=np.int64)
-        found = _list(pages, self.store.link, self.head, slots, pages_of)
-        return slots[:found], pages_of[:found]
+        block, link = self.store.blocks.block, self.store.link
+        _list(pages, block, link, self.head, self.count, slots, pages_of)
+        return slots, pages_of
 
     def _sums(self, slots: Slots, pages_of: Int64s) -> Int64s:
         """The summed stamps of each page's rows."""
@@ -317,7 +431,20 @@ class Window:
         """File these rows, which must be all that wait, in order of arrival, under new pages."""
         arrivals = self.arrivals(slots)
         self._reset_pages(num_pages)
-        self._hang(slots, pages, arrivals)
+        store = self.store
+        block = self._block_for(num_pages, self.limit // store.slot_nbytes)
+        if block == store.blocks.block == 1:
+            found = np.empty(min(len(slots), num_pages), dtype=np.int32)
+            chains = self.head, self.count, self._total, self.first, found
+            many = _file_again(slots, pages, arrivals, self._base, store.link, *chains)
+            self._enqueue(found[:many])
+            return
+        fresh = SlotBlocks(store.capacity, block)
+        blocks, store.blocks = store.blocks, fresh
+        # The stamps move with the rows; these are forgotten.
+        goals = self._hang(pages, arrivals, store.capacity, np.empty(store.capacity, np.uint32))
+        store.blocks = blocks
+        store.rearrange(slots, goals, fresh)
 
     def compact(self) -> Moves | None:
         """Move rows together and give back the memory of those that left."""

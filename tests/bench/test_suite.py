@@ -6,13 +6,14 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from penstock.bench import BenchError, JoinCase, Suite
 from penstock.bench.join import operator
 from penstock.bench.process import measure
 from penstock.errors import BudgetError
-from penstock.masters import Master, open_master
+from penstock.masters import Master, build_master, open_master
 
 
 class Notes:
@@ -106,6 +107,35 @@ def test_the_page_file_is_kept_and_used_again(case: JoinCase, tmp_path: Path) ->
     with pytest.raises(BenchError, match=r"'sales-5000-4096-7'.*'sales-5000-4096-8'"):
         other.run(notes)
     assert path.stat().st_mtime_ns == built
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"id,price\n1,2\n", "is not a page file but a file of another kind. Name a file"),
+        (b"", "is not a page file but an empty file. Name a file"),
+        (None, "Is a directory. Name a file"),
+    ],
+    ids=["text", "empty", "folder"],
+)
+def test_a_file_that_is_no_page_file_is_left_alone(
+    case: JoinCase, tmp_path: Path, content: bytes | None, said: str
+) -> None:
+    path = tmp_path / "theirs"
+    if content is None:
+        path.mkdir()
+    else:
+        path.write_bytes(content)
+    with pytest.raises(BenchError, match=said):
+        Suite(case, ["hybridjoin"], master=path).run(Notes())
+    assert content is None or path.read_bytes() == content
+
+
+def test_a_page_file_of_other_data_is_left_alone(case: JoinCase, tmp_path: Path) -> None:
+    path = tmp_path / "theirs.arrow"
+    build_master(pa.table({"id": [1]}), path, "id", version="mine")
+    with pytest.raises(BenchError, match="a page file that is no benchmark's: it holds 'mine'"):
+        Suite(case, ["hybridjoin"], master=path).run(Notes())
 
 
 def test_baselines_come_before_between_and_after(case: JoinCase) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner, Result
 
-from penstock.cli import app
+from penstock.cli.commands import app
 from penstock.errors import BudgetError, PenstockError
 from penstock.joins.names import NAMES
 from penstock.streams import SalesStream
@@ -154,12 +154,14 @@ def test_as_text(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--join", "hybridjion"], "Did you mean hybridjoin"),
+        (["--join", "hybridjion"], "Did you mean 'hybridjoin'"),
         (["--join", "rootjoin,nonsense"], "there is no join 'nonsense'"),
         (["--join", ","], "there is no join"),
         (["--budget", "50 apples"], "is not a size"),
         (["--page-bytes", "0"], "above zero"),
-        (["--max-wait", "soon"], "is no wait"),
+        (["--join", "rootjoin", "--join", "nonsense"], "there is no join 'nonsense'"),
+        (["--max-wait", "soon"], "'soon' is no wait. Write a number of stream rows"),
+        (["--max-wait", "0"], "'0' is no wait"),
         (["--skew", "3"], "--skew"),
         (["--order", "sorted"], "by-frequency"),
         (["--rows", "0"], "--rows"),
@@ -201,5 +203,5 @@ def test_an_interrupt_leaves_nothing(tmp_path: Path) -> None:
         time.sleep(0.05)
     running.send_signal(signal.SIGINT)
     out, err = running.communicate(timeout=60)
-    assert (running.returncode, out, err) == (130, b"", b"")
+    assert (running.returncode, out, err) == (130, b"", b"penstock: stopped.\n")
     assert list(tmp_path.iterdir()) == []

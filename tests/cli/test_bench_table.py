@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from penstock.bench import JoinCase
-from penstock.cli.bench_table import print_results
+from penstock.cli.bench_table import finding, print_results
 from penstock.joins.names import NAMES
 
 CASE = JoinCase(rows=2_000_000, stream=100_000_000)
@@ -49,13 +49,20 @@ def test_it_fits(width: int) -> None:
     lines = shown([result(name, 1e6 + i) for i, name in enumerate(NAMES)], width).splitlines()
     assert max(map(len, lines)) <= width
     for name in NAMES:
-        (row,) = [line for line in lines if line.split()[:1] == [name]]
+        row = next(line for line in lines if line.split()[:1] == [name])
         assert "…" not in row
         assert "1.53 k" in row
 
 
-def test_the_fastest_comes_first_and_baselines_last() -> None:
-    text = shown([result("hybridjoin", 1e6), result("rootjoin", 3.31e6), result("inlj", 1234)])
+def test_the_fewest_page_reads_come_first_and_baselines_last() -> None:
+    """Whatever the rates are."""
+    text = shown(
+        [
+            result("hybridjoin", 3.31e6, page_reads=20_000),
+            result("rootjoin", 1e6, page_reads=10_000),
+            result("inlj", 1234),
+        ]
+    )
     order = ["rootjoin", "hybridjoin", "inlj", "all of R in memory", "Polars"]
     places = [text.index(name) for name in order]
     assert places == sorted(places)
@@ -65,7 +72,7 @@ def test_the_fastest_comes_first_and_baselines_last() -> None:
 
 def test_what_is_not_known_is_a_dash() -> None:
     unknown = result("rootjoin", 1e6, bound_rows_per_read=None, rss_growth_bytes=None)
-    (row,) = [line for line in shown([unknown]).splitlines() if "rootjoin" in line]
+    row = next(line for line in shown([unknown]).splitlines() if "rootjoin" in line)
     assert row.count("–") == 2
 
 
@@ -73,7 +80,7 @@ def test_what_is_not_known_is_a_dash() -> None:
     ("others", "said"),
     [
         ({"rows_per_read_over": "whole run"}, "the window never filled"),
-        ({"rows_per_read": 2000.0}, "a cache was learning"),
+        ({"rows_per_read": 2000.0}, "‡ above the bound"),
         ({"core_wait_seconds": 20.0}, "waited up to 20 % of its time for the core"),
         ({"direct": False}, "takes no direct reads"),
         ({"polars_rows_per_second": None}, "pip install 'penstock[bench]'"),
@@ -91,6 +98,62 @@ def test_a_join_that_was_stopped_is_marked() -> None:
     assert "inlj†" in text
     assert "rootjoin†" not in text
     assert "† inlj was stopped after 2.5 s, at 16,384 of 100,000,000 rows." in text
+
+
+def test_a_join_that_was_stopped_early_is_not_the_best_for_it() -> None:
+    """It comes last, however few pages it had time to read, and is left out of the finding."""
+    case = JoinCase(rows=2_000_000, stream=CASE.stream, limit=2.5)
+    slow = result("cachejoin", 3e3, rows_in=16_384, page_reads=3, cache_hits=0)
+    text = shown([slow, result("rootjoin", 1e6), result("hybridjoin", 1e6)], case=case)
+    assert text.index("rootjoin") < text.index("cachejoin†")
+    found = " ".join(text.rpartition("\n\n")[2].split())
+    assert found.startswith("rootjoin read 123,456,789 pages for 100,000,000 stream rows, the ")
+    assert found.endswith("fewest of those that came to the end: as many as hybridjoin.")
+    assert "cachejoin read 3 pages for 16,384 stream rows" in shown([slow], case=case)
+
+
+def test_what_is_above_the_bound_is_marked() -> None:
+    rows = [result("rootjoin", 1e6, rows_per_read=2000.0), result("hybridjoin", 1e6)]
+    first, second = (line for line in shown(rows).splitlines() if "1.00 M" in line)
+    assert "125 %‡" in first
+    assert "‡" not in second
+
+
+def reads(**pages: int) -> list[dict[str, Any]]:
+    ranked = sorted(pages.items(), key=lambda one: one[1])
+    return [result(name.replace("_", "-"), 1e6, page_reads=count) for name, count in ranked]
+
+
+@pytest.mark.parametrize(
+    ("pages", "said"),
+    [
+        (
+            {"rootjoin": 1_000, "hybridjoin": 2_040, "meshjoin": 48_000, "ssij": 3_000},
+            "the fewest: 2.0 times fewer than hybridjoin and 48 times fewer than meshjoin.",
+        ),
+        (
+            {"cachejoin": 1_000, "rootjoin": 1_234, "hybridjoin": 5_000},
+            "1.23 times fewer than rootjoin and 5.0 times fewer than hybridjoin.",
+        ),
+        (
+            {"ssij": 10, "rootjoin": 20, "hybridjoin": 30, "meshjoin": 40},
+            "than rootjoin, 3.0 times fewer than hybridjoin and 4.0 times fewer than meshjoin.",
+        ),
+        (
+            {"ssij": 1_000, "sscj": 1_000},
+            "ssij read 1,000 pages for 100,000,000 stream rows, the fewest: as many as sscj.",
+        ),
+        (
+            {"hybridjoin": 8_000},
+            "hybridjoin read 8,000 pages for 100,000,000 stream rows: one page for 12,500.0 rows.",
+        ),
+        ({"rootjoin": 0, "inlj": 5}, "rootjoin read no pages for 100,000,000 stream rows."),
+    ],
+)
+def test_the_finding_is_one_sentence(pages: dict[str, int], said: str) -> None:
+    results = reads(**pages)
+    assert finding(results).endswith(said)
+    assert " ".join(shown(results).split()).endswith(said)
 
 
 def test_without_baselines() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -12,6 +14,7 @@ from typer.testing import CliRunner
 
 import penstock
 from penstock import cli
+from penstock.cli import commands
 from penstock.errors import BudgetError
 
 COMMAND = [sys.executable, "-c", "from penstock.cli import main; main()"]
@@ -25,26 +28,27 @@ def ended_with(
     def fail() -> None:
         raise error
 
-    handler = signal.getsignal(signal.SIGTERM)
-    monkeypatch.setattr(cli, "app", fail)
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    monkeypatch.setattr(commands, "app", fail)
     try:
         with pytest.raises(SystemExit) as end:
             cli.main()
     finally:
-        signal.signal(signal.SIGTERM, handler)
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
     said = capsys.readouterr()
     assert said.out == ""
     return end.value.code, said.err
 
 
 def test_version() -> None:
-    result = CliRunner().invoke(cli.app, ["--version"])
+    result = CliRunner().invoke(commands.app, ["--version"])
     assert result.exit_code == 0
     assert result.stdout == f"penstock {penstock.__version__}\n"
 
 
 def test_help_names_the_commands() -> None:
-    result = CliRunner().invoke(cli.app, ["--help"])
+    result = CliRunner().invoke(commands.app, ["--help"])
     assert result.exit_code == 0
     assert "master" in result.stdout
     assert "bench" in result.stdout
@@ -64,7 +68,7 @@ def test_a_traceback_when_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
         raise BudgetError("too small")
 
     monkeypatch.setenv("PENSTOCK_TRACEBACK", "1")
-    monkeypatch.setattr(cli, "app", fail)
+    monkeypatch.setattr(commands, "app", fail)
     with pytest.raises(BudgetError, match="too small"):
         cli._run()
 
@@ -73,21 +77,98 @@ def test_other_errors_are_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail() -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(cli, "app", fail)
+    monkeypatch.setattr(commands, "app", fail)
     with pytest.raises(ZeroDivisionError):
         cli._run()
 
 
 @pytest.mark.parametrize(
-    ("error", "code"), [(KeyboardInterrupt(), 130), (SystemExit(3), 3), (SystemExit(None), None)]
+    ("error", "code", "said"),
+    [
+        (KeyboardInterrupt(), 130, "penstock: stopped.\n"),
+        (SystemExit(130), 130, "penstock: stopped.\n"),
+        (SystemExit(3), 3, ""),
+        (SystemExit(None), None, ""),
+    ],
 )
 def test_codes(
     error: BaseException,
     code: object,
+    said: str,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert ended_with(error, monkeypatch, capsys) == (code, "")
+    assert ended_with(error, monkeypatch, capsys) == (code, said)
+
+
+INTERRUPTED = """
+import os, signal, sys
+
+class Interrupting:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupting())
+from penstock.cli import main
+main()
+"""
+
+
+@pytest.mark.parametrize("module", ["typer", "penstock.cli.commands", "numba", "pyarrow.lib"])
+def test_an_interrupt_while_modules_are_imported_is_one_line(module: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED.format(module=module), "master", "info", "nowhere"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "penstock: stopped.\n")
+
+
+def test_a_process_that_ignores_interrupts_goes_on_ignoring_them() -> None:
+    program = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)" + INTERRUPTED
+    done = subprocess.run(
+        [sys.executable, "-c", program.format(module="typer"), "--version"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    "command", [[], ["master"], ["bench"], ["master", "build"], ["bench", "join"]]
+)
+def test_help_fits_a_terminal_of_80_columns(command: list[str]) -> None:
+    shown = CliRunner().invoke(commands.app, [*command, "--help"], env={"COLUMNS": "80"})
+    lines = shown.stdout.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert "…" not in shown.stdout
+
+
+def examples(command: list[str]) -> list[str]:
+    """What `--help` shows as examples at 80 columns, as a shell would read them."""
+    shown = CliRunner().invoke(commands.app, [*command, "--help"], env={"COLUMNS": "80"})
+    text = shown.stdout.partition("Examples")[2].replace("\\", " ")
+    joined = re.sub(r" +\n +(--)", r" \1", text)
+    return re.findall(r"^ +(penstock .*\S)", joined, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("command", "count"), [(["master", "build"], 3), (["bench", "join"], 3)], ids=str
+)
+def test_examples_are_whole_when_pasted(command: list[str], count: int) -> None:
+    """No line is broken but where a backslash says so, and every option is one that exists."""
+    shown = CliRunner().invoke(commands.app, [*command, "--help"]).stdout
+    found = examples(command)
+    assert len(found) == count
+    for example in found:
+        words = shlex.split(example)
+        assert words[1:3] == command
+        options = [word for word in words if word.startswith("--")]
+        assert options
+        assert [option for option in options if f"{option} " not in shown] == []
 
 
 def test_a_wrong_command_line_ends_with_2() -> None:

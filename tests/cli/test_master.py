@@ -14,8 +14,14 @@ import pyarrow.parquet
 import pytest
 from typer.testing import CliRunner, Result
 
-from penstock.cli.master import app
-from penstock.errors import BudgetError, CorruptMasterError, MasterError, SchemaError
+from penstock.cli.master import _types, app
+from penstock.errors import (
+    BudgetError,
+    CorruptMasterError,
+    MasterError,
+    OptionError,
+    SchemaError,
+)
 from penstock.masters import PageFileMaster
 
 
@@ -71,6 +77,53 @@ def test_build_from_a_folder(tmp_path: Path) -> None:
         assert master.num_rows == 30
 
 
+def test_build_from_a_file_of_another_kind(tmp_path: Path) -> None:
+    """Delimiter, encoding and types as the options say; commas and repetition mean the same."""
+    (tmp_path / "shops.txt").write_bytes("land;zip;näme\nAT;01;Café\n".encode("cp1252"))
+    options = ["--delimiter", ";", "--encoding", "cp1252"]
+    for given in (
+        ["--key", "land,zip", "--type", "zip=int32,land=large_string"],
+        ["--key", "land", "--key", "zip", "--type", "zip=int32", "--type", "land=large_string"],
+    ):
+        result = run("build", tmp_path / "shops.txt", tmp_path / "r.arrow", *options, *given)
+        assert result.exit_code == 0, result.output
+        with PageFileMaster(tmp_path / "r.arrow") as master:
+            assert master.key == ("land", "zip")
+            assert master.schema.names == ["land", "zip", "näme"]
+            assert master.schema.types == [pa.large_string(), pa.int32(), pa.string()]
+    kept = run("build", tmp_path / "shops.txt", tmp_path / "r.arrow", *options, "--key", "zip")
+    assert "zip  string" in kept.stdout
+
+
+def test_a_key_whose_name_has_a_comma(tmp_path: Path) -> None:
+    (tmp_path / "r.csv").write_text('"a,b",a,b\n1,2,3\n')
+    run("build", tmp_path / "r.csv", tmp_path / "r.arrow", "--key", "a,b")
+    with PageFileMaster(tmp_path / "r.arrow") as master:
+        assert master.key == ("a,b",)
+
+
+@pytest.mark.parametrize(
+    ("given", "types"),
+    [
+        (["a=string"], {"a": "string"}),
+        (["a=decimal(12,2),b = int64"], {"a": "decimal(12,2)", "b": "int64"}),
+        (
+            ["a=timestamp[us, tz=UTC],b=date", "c=int8"],
+            {"a": "timestamp[us, tz=UTC]", "b": "date", "c": "int8"},
+        ),
+    ],
+)
+def test_types_as_they_are_written(given: list[str], types: dict[str, str]) -> None:
+    assert _types(given) == types
+
+
+@pytest.mark.parametrize("wrong", ["zip", "zip=", "=string", "zip:string"])
+def test_what_is_no_type_of_a_column_is_a_wrong_command_line(source: Path, wrong: str) -> None:
+    result = run("build", source, source.with_name("r.arrow"), "--key", "id", "--type", wrong)
+    assert result.exit_code == 2
+    assert "--type zip=string" in " ".join(result.stderr.replace("│", " ").split())
+
+
 @pytest.mark.parametrize(
     ("options", "error", "says"),
     [
@@ -78,6 +131,11 @@ def test_build_from_a_folder(tmp_path: Path) -> None:
         (["--key", "id", "--memory", "lots"], BudgetError, "'lots' is not a size"),
         (["--key", "id", "--page-bytes", "1"], BudgetError, "out of range"),
         (["--key", "id", "--no-overwrite"], MasterError, "exists already"),
+        (["--key", "id,nmae"], SchemaError, "has no column 'nmae'"),
+        (["--key", "id", "--type", "id=itn64"], OptionError, "Did you mean 'int64'"),
+        (["--key", "id", "--type", "ID=int64"], SchemaError, "Did you mean 'id'"),
+        (["--key", "id", "--encoding", "utf-99"], OptionError, "encoding='utf-99'"),
+        (["--key", "id", "--delimiter", ";;"], OptionError, "delimiter=';;'"),
     ],
 )
 def test_build_refuses(

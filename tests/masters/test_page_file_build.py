@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import re
 import resource
 import signal
 import subprocess
@@ -271,12 +272,27 @@ def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, during: st
         raise OSError(errno.ENOSPC, "No space left on device")
 
     if during == "spill":
-        monkeypatch.setattr("penstock.masters.sorted_runs.ExternalSort._write_run", full)
+        monkeypatch.setattr("pyarrow.ipc.new_stream", full)
     else:
         monkeypatch.setattr(PageWriter, "write", full)
     table = pa.table({"k": np.arange(100_000)})
-    with pytest.raises(MasterError, match=r"No space left on device.* are free in .*make room"):
-        build_master(table, tmp_path / "r.arrow", "k", memory="1MB")
+    memory, needed = ("1MB", "1.6 MB (twice R") if during == "spill" else ("1GB", "800.0 kB.")
+    said = rf"No space left on device.* are free in .*it needs about {re.escape(needed)}.*make room"
+    with pytest.raises(MasterError, match=said):
+        build_master(table, tmp_path / "r.arrow", "k", memory=memory)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_full_disk_when_the_number_of_rows_is_not_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("pyarrow.ipc.new_stream", full)
+    batches = pa.table({"k": np.arange(100_000)}).to_batches(max_chunksize=25_000)
+    with pytest.raises(MasterError, match=r"it needs more than 400\.0 kB \(twice R"):
+        build_master(iter(batches), tmp_path / "r.arrow", "k", memory="1MB")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -298,6 +314,7 @@ for memory in ("1MB", "1GB"):
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=120
     )
     assert done.stdout.count("File too large") == 2
+    assert [p.name for p in tmp_path.iterdir()] == ["warm.arrow"]
     assert [p.name for p in tmp_path.iterdir()] == ["warm.arrow"]
     assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] != 300_000
 

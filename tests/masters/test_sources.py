@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -127,29 +128,61 @@ def test_what_cannot_be_a_source(tmp_path: Path) -> None:
         open_source([{"id": 1}])
     with pytest.raises(SchemaError, match="its first item is NoneType"):
         open_source(iter([]))
-    with pytest.raises(MasterError, match=r"cannot read the source .*nowhere\.csv: No such file"):
-        open_source(tmp_path / "nowhere.csv")
-    (tmp_path / "text").write_text("hello")
-    with pytest.raises(MasterError, match="cannot tell what the source"):
-        open_source(tmp_path / "text")
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(MasterError, match="has no Parquet files"):
-        open_source(tmp_path / "empty")
+    (tmp_path / "p.txt").write_text("id,name\n1,a\n")
+    with pytest.raises(MasterError, match=r"cannot tell what the source .*p\.txt.*--delimiter ,"):
+        open_source(tmp_path / "p.txt")
     (tmp_path / "empty.csv").write_text("")
-    with pytest.raises(MasterError, match=r"cannot read the source .*empty\.csv"):
+    with pytest.raises(MasterError, match=r"empty\.csv: it is empty \(0 bytes\).*column names"):
         open_source(tmp_path / "empty.csv")
+    (tmp_path / "blank.csv").write_text("\n\n")
+    with pytest.raises(MasterError, match=r"cannot read the source .*blank\.csv: .*Empty CSV"):
+        open_source(tmp_path / "blank.csv")
     (tmp_path / "broken.parquet").write_bytes(b"PAR1" + b"\0" * 40 + b"PAR1")
     with pytest.raises(MasterError, match=r"cannot read the source .*broken\.parquet"):
         open_source(tmp_path / "broken.parquet")
 
 
-def test_an_error_midway_says_how_far_it_came(tmp_path: Path) -> None:
-    path = tmp_path / "r.csv"
-    path.write_text("id\n" + "1\n" * 1_000_000 + "one\n")
-    source = open_source(path)
-    with pytest.raises(MasterError, match=r"could not be read on after \d+ rows.*int64"):
-        list(source.batches)
+def test_a_path_that_is_not_there(tmp_path: Path) -> None:
+    (tmp_path / "products.csv").write_text("id\n1\n")
+    with pytest.raises(MasterError, match=r"prodcts\.csv: No such file.*mean 'products\.csv'\?"):
+        open_source(tmp_path / "prodcts.csv")
+    with pytest.raises(MasterError, match=r"No such file or directory\. Correct the path\."):
+        open_source(tmp_path / "elsewhere.parquet")
+    with pytest.raises(MasterError, match=r"There is no folder .*nowhere either"):
+        open_source(tmp_path / "nowhere" / "products.csv")
 
+
+def test_a_file_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    (tmp_path / "r.csv").write_text("id\n1\n")
+    monkeypatch.setattr(Path, "open", refuse)
+    with pytest.raises(MasterError, match=r"r\.csv: Permission denied\. Give this user the right"):
+        open_source(tmp_path / "r.csv")
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "r.csv")
+    with pytest.raises(MasterError, match=r"it is a pipe or a device.*Write it to a file"):
+        open_source(tmp_path / "r.csv")
+
+
+def test_folders_of_other_files(tmp_path: Path) -> None:
+    folder = tmp_path / "parts"
+    folder.mkdir()
+    with pytest.raises(MasterError, match="has no Parquet files, nor any others"):
+        open_source(folder)
+    for name in ("a.csv", "b.csv"):
+        (folder / name).write_text("id\n1\n")
+    with pytest.raises(MasterError, match=r"has no Parquet files \(2 of another kind.*a\.csv"):
+        open_source(folder)
+    pyarrow.parquet.write_table(TABLE, folder / "c.parquet")
+    with pytest.raises(MasterError, match=r"other files beside Parquet \(2 of another.*a\.csv"):
+        open_source(folder)
+
+
+def test_an_error_midway_says_how_far_it_came() -> None:
     def failing() -> Iterator[pa.RecordBatch]:
         yield TABLE.to_batches()[0]
         raise OSError("the database has gone away")

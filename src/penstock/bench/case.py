@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from penstock.budget import format_bytes, parse_bytes
+from penstock.budget import Size, format_bytes, parse_bytes
 from penstock.errors import PenstockError
 from penstock.joins.waits import WaitLimit
 from penstock.streams import SalesStream
@@ -32,7 +32,7 @@ class JoinCase:
 
     rows: int
     stream: int
-    budget: int | str = "50MB"
+    budget: Size = "50MB"
     skew: float = 1.0
     order: Order = "unsorted"
     missing: float = 0.0

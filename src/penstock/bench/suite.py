@@ -16,7 +16,7 @@ from penstock.bench.baselines import MOST_ROWS
 from penstock.bench.case import BenchError, JoinCase
 from penstock.bench.join import operator
 from penstock.bench.process import measure
-from penstock.errors import BudgetError
+from penstock.errors import BudgetError, MasterError
 from penstock.masters import Master, build_master, open_master
 from penstock.streams import SalesStream
 
@@ -149,13 +149,23 @@ class Suite:
             _leave_cache(path)
 
     def _require_same(self, path: Path) -> None:
-        with open_master(path) as master:
-            if master.version != self.case.master_version:
-                raise BenchError(
-                    f"{path} holds {master.version!r}, but the case needs "
-                    f"{self.case.master_version!r} (rows, page bytes, seed). Name another file, or "
-                    "remove this one and it is built anew."
-                )
+        wanted = self.case.master_version
+        try:
+            with open_master(path) as master:
+                version = master.version
+        except MasterError as error:
+            why = str(error).partition(";")[0].rstrip(".")
+            raise BenchError(
+                f"R is not in {path}: {why}. Name a file that is not there yet, and R is built in "
+                "it, or one that an earlier benchmark left."
+            ) from error
+        if version != wanted:
+            made = "of another case" if version.startswith("sales-") else "that is no benchmark's"
+            raise BenchError(
+                f"{path} is a page file {made}: it holds {version!r}, and this case needs "
+                f"{wanted!r} (rows, bytes of a page, seed). Name another file, or remove this one "
+                "and it is built anew."
+            )
 
     def _report(self, name: str, runs: list[Result], beside: Result) -> Result:
         case = self.case.to_dict()

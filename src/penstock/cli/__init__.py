@@ -1,58 +1,36 @@
-"""The command `penstock`. What a command needs is imported when the command runs."""
+"""The command `penstock`: how it begins and how it ends.
+
+Nothing is imported here that takes time, so that an interrupt finds `main` in charge.
+"""
 
 from __future__ import annotations
 
 import os
 import signal
 import sys
-from typing import Annotated, Any, NoReturn
-
-import typer
-
-from penstock import __version__
-from penstock.cli.bench import app as bench
-from penstock.cli.master import app as master
-from penstock.errors import PenstockError
-
-app = typer.Typer(
-    name="penstock",
-    help="Join a fast stream with a table too big for memory, inside a fixed number of bytes.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
-app.add_typer(master, name="master")
-app.add_typer(bench, name="bench")
+from typing import Any, NoReturn
 
 _INTERRUPTED = 128 + signal.SIGINT
 _TERMINATED = 128 + signal.SIGTERM
 _BROKEN_PIPE = 128 + signal.SIGPIPE
-
-
-def _version(asked: bool) -> None:
-    if asked:
-        typer.echo(f"penstock {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def _options(
-    version: Annotated[
-        bool,
-        typer.Option("--version", help="Show the version.", callback=_version, is_eager=True),
-    ] = False,
-) -> None:
-    pass
+_STOPPED = "penstock: stopped."
 
 
 def main() -> NoReturn:
     """Run the command line of this process.
 
     An error that Penstock raises on purpose is one line on standard error and exit code 1, unless
-    PENSTOCK_TRACEBACK=1; a wrong command line ends with 2, an interrupt with 130.
+    PENSTOCK_TRACEBACK=1; a wrong command line ends with 2, an interrupt with 130 and one line.
     """
+    interruptible = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if interruptible:
+        signal.signal(signal.SIGINT, _stop_at_once)
     signal.signal(signal.SIGTERM, _end)
-    code = _run()
+    code = _run(interruptible)
+    if interruptible:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if code == _INTERRUPTED:
+        sys.stderr.write(f"{_STOPPED}\n")
     try:
         sys.stdout.flush()
     except BrokenPipeError:
@@ -62,8 +40,13 @@ def main() -> NoReturn:
     sys.exit(code)
 
 
-def _run() -> Any:
+def _run(interruptible: bool = False) -> Any:
+    from penstock.cli.commands import app
+    from penstock.errors import PenstockError
+
     try:
+        if interruptible:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         app()
     except SystemExit as end:
         return end.code
@@ -72,9 +55,15 @@ def _run() -> Any:
     except PenstockError as error:
         if os.environ.get("PENSTOCK_TRACEBACK") == "1":
             raise
-        typer.echo(f"penstock: {' '.join(str(error).split())}", err=True)
+        sys.stderr.write(f"penstock: {' '.join(str(error).split())}\n")
         return 1
     return 0
+
+
+def _stop_at_once(*_: object) -> NoReturn:
+    """While modules are imported there is nothing to tidy, and an exception might be swallowed."""
+    os.write(2, f"{_STOPPED}\n".encode())
+    os._exit(_INTERRUPTED)
 
 
 def _end(*_: object) -> NoReturn:

@@ -22,11 +22,11 @@ R is built as a page file in the temporary folder and removed afterwards. Every 
 rows, and runs on little data first, so that nothing is compiled while it is measured. The clock \
 runs only inside the join.
 
-[bold]seconds[/bold] is the time of all pushes and the flush, [bold]flush_seconds[/bold] that of \
-the flush, [bold]rows_per_second[/bold] the rows by the time of the pushes alone. \
-[bold]rows_per_read[/bold] counts the waiting rows that one page read answers, from the first full \
-window to the flush; [bold]bound_rows_per_read[/bold] is the most that any schedule could reach \
-with as many rows waiting. Waits are counted in stream rows.
+In the JSON, [bold]seconds[/bold] is the time of all pushes and the flush, \
+[bold]flush_seconds[/bold] that of the flush, [bold]rows_per_second[/bold] the rows by the time of \
+the pushes alone. [bold]rows_per_read[/bold] counts the waiting rows that one page read answers, \
+from the first full window to the flush; [bold]bound_rows_per_read[/bold] is the most that any \
+schedule could reach with as many rows waiting. Waits are counted in stream rows.
 
 The joins: inlj, meshjoin, meshjoin-default, r-meshjoin, partitioned, ssij, hybridjoin, \
 hybridjoin-l, hybridjoin-pq, x-hybridjoin, tuned-x-hybridjoin, optimised-x-hybridjoin, cachejoin, \
@@ -38,6 +38,11 @@ _EXAMPLES = """
 Two joins with R of 24 MB inside 4 MB:
 
     penstock bench join --join rootjoin,hybridjoin --rows 200000 --budget 4MB
+
+Every join, none for longer than two seconds:
+
+    penstock bench join --join all --rows 200000 --stream 400000 \\
+        --budget 4MB --limit 2
 
 As JSON, with the page file kept for the next run:
 
@@ -53,6 +58,7 @@ class Order(str, Enum):
 
 
 _STREAM_ROW_BYTES = 20
+_DEFAULT_JOINS = "rootjoin,hybridjoin,meshjoin"
 
 
 @app.callback()
@@ -63,8 +69,13 @@ def _bench() -> None:
 @app.command(help=_HELP, epilog=_EXAMPLES)
 def join(
     join: Annotated[
-        str, typer.Option(metavar="NAME[,NAME…]", help="Joins to measure, or [bold]all[/bold].")
-    ] = "rootjoin,hybridjoin,meshjoin",
+        list[str] | None,
+        typer.Option(
+            metavar="NAMES",
+            help="Joins to measure, with commas; or [bold]all[/bold]. "
+            "(default: rootjoin, hybridjoin and meshjoin)",
+        ),
+    ] = None,
     rows: Annotated[
         int, typer.Option(metavar="N", min=1, help="Rows of R, of 120 bytes.")
     ] = 2_000_000,
@@ -77,9 +88,12 @@ def join(
     skew: Annotated[
         float, typer.Option(metavar="X", min=0, max=2, help="Zipf exponent of the keys, 0 to 2.")
     ] = 1.0,
-    order: Annotated[Order, typer.Option(help="Whether hot keys lie together in R.")] = (
-        Order.unsorted
-    ),
+    order: Annotated[
+        Order,
+        typer.Option(
+            metavar="ORDER", help="Where hot keys lie in R: unsorted, or by-frequency together."
+        ),
+    ] = Order.unsorted,
     missing: Annotated[
         float,
         typer.Option(
@@ -112,7 +126,7 @@ def join(
         typer.Option(
             metavar="N",
             min=1,
-            help="Stream rows of one push. [default: 16384, or what 1/16 of the budget holds]",
+            help="Stream rows of one push. (default: 16384, or what 1/16 of the budget holds)",
         ),
     ] = None,
     limit: Annotated[
@@ -129,10 +143,13 @@ def join(
         bool,
         typer.Option("--baselines/--no-baselines", help="Also join with all of R in memory."),
     ] = True,
-    output: Annotated[OutputFormat, typer.Option(help="How to print.")] = OutputFormat.text,
+    output: Annotated[
+        OutputFormat, typer.Option(metavar="FORMAT", help="text for people, json for programs.")
+    ] = OutputFormat.text,
 ) -> None:
     from penstock.bench import JoinCase, Suite
     from penstock.cli.bench_progress import watching
+    from penstock.joins.names import NAMES
 
     budget_bytes = _size("--budget", budget)
     case = JoinCase(
@@ -149,13 +166,14 @@ def join(
         batch_rows=batch_rows or max(1, min(16_384, budget_bytes // (16 * _STREAM_ROW_BYTES))),
         limit=limit,
     )
+    names = _join_names(",".join(join) if join else _DEFAULT_JOINS)
     suite = Suite(
         case,
-        _join_names(join),
+        names or list(NAMES),
         baselines=baselines,
         repeat=repeat,
         master=master,
-        only_fitting=join == "all",
+        only_fitting=not names,
     )
     with watching(suite.steps) as watcher:
         results = suite.run(watcher)
@@ -172,21 +190,19 @@ def _print_table(case: JoinCase, results: list[dict[str, Any]]) -> None:
 
 
 def _join_names(text: str) -> list[str]:
-    """The joins that are asked for, each once."""
-    from difflib import get_close_matches
-
+    """The joins that are asked for, each once; none when all are."""
+    from penstock.errors import did_you_mean
     from penstock.joins.names import NAMES
 
     parts = (part.strip().lower().replace("_", "-") for part in text.split(","))
     asked = list(dict.fromkeys(part for part in parts if part))
     if "all" in asked:
-        return list(NAMES)
+        return []
     for name in asked or [text]:
         if name not in NAMES:
-            close = get_close_matches(name, NAMES, n=3)
-            hint = f" Did you mean {' or '.join(close)}?" if close else ""
             raise typer.BadParameter(
-                f"there is no join {name!r}.{hint} The joins are: {', '.join(NAMES)}; or all.",
+                f"there is no join {name!r}.{did_you_mean(name, NAMES)} The joins are: "
+                f"{', '.join(NAMES)}; or all.",
                 param_hint="'--join'",
             )
     return asked
@@ -210,5 +226,9 @@ def _wait(text: str | None) -> int | str | None:
     try:
         WaitLimit.parse(wait)
     except PenstockError as error:
-        raise typer.BadParameter(str(error), param_hint="'--max-wait'") from error
+        raise typer.BadParameter(
+            f"{text!r} is no wait. Write a number of stream rows, 1 or more (50000), or a time "
+            "(30s, 500ms, 2m, 1.5h).",
+            param_hint="'--max-wait'",
+        ) from error
     return wait

@@ -16,6 +16,8 @@ from penstock.cli.output import short_count
 
 Result = dict[str, Any]
 _BUSY = 0.05
+_ABOVE = 1.05
+"""Share of the bound from which on a join has passed it by more than chance."""
 _ROOMY, _NARROW = 112, 90
 """Columns of a terminal from which on every figure has room, and all but the least needed."""
 
@@ -30,14 +32,14 @@ class Figure:
     best: Callable[[Sequence[float]], float] | None = None
     least_width: int = 0
     """Columns of the terminal from which on this is shown."""
+    mark: Callable[[Result], str] = lambda _: ""
+    """What is put behind a value that a note explains."""
 
     def cell(self, result: Result, best: float | None) -> str:
         value = self.value(result)
         if value is None:
             return "–"
-        text = self.text(value)
-        if self.heading.startswith("rows\n") and result["rows_per_read_over"] == "whole run":
-            text += "*"
+        text = self.text(value) + self.mark(result)
         return f"[bold green]{text}[/]" if value == best else text
 
 
@@ -55,6 +57,14 @@ def _of_bound(result: Result) -> float | None:
     return result["rows_per_read"] / bound if bound else None
 
 
+def _above_bound(result: Result) -> bool:
+    return (_of_bound(result) or 0.0) > _ABOVE
+
+
+def _over_whole_run(result: Result) -> bool:
+    return bool(result["rows_per_read_over"] == "whole run")
+
+
 def _hits(result: Result) -> float:
     return float(result["cache_hits"] / result["rows_in"])
 
@@ -68,8 +78,13 @@ FIGURES = (
     Figure("of in\nmemory", _of_memory, _share, least_width=_NARROW),
     Figure("cache\nhits", _hits, _share),
     Figure("pages\nread", lambda r: r["page_reads"], short_count, min),
-    Figure("rows\nper read", lambda r: r["rows_per_read"], short_count),
-    Figure("of\nbound", _of_bound, _share),
+    Figure(
+        "rows\nper read",
+        lambda r: r["rows_per_read"],
+        short_count,
+        mark=lambda r: "*" * _over_whole_run(r),
+    ),
+    Figure("of\nbound", _of_bound, _share, mark=lambda r: "‡" * _above_bound(r)),
     Figure("bytes\nread", lambda r: r["bytes_read"], _bytes, least_width=_ROOMY),
     Figure("median\nwait", lambda r: r["wait_rows_p50"], short_count, least_width=_ROOMY),
     Figure("99 %\nwait", lambda r: r["wait_rows_p99"], short_count, min, _NARROW),
@@ -79,15 +94,18 @@ FIGURES = (
 
 
 def print_results(console: Console, case: JoinCase, results: list[Result]) -> None:
-    """The joins, fastest first, the baselines under them, and what the columns mean."""
-    ranked = sorted(results, key=lambda r: r["rows_per_second"], reverse=True)
+    """The joins, fewest page reads first, the baselines under them, what the columns mean, and
+    what was found. A join that was stopped comes last: its pages are those of fewer rows.
+    """
+    ranked = sorted(results, key=lambda r: (_stopped(case, r), r["page_reads"] / r["rows_in"]))
+    finished = [r for r in ranked if not _stopped(case, r)]
     figures = [f for f in FIGURES if console.width >= f.least_width]
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     longest = max(len(result["join"]) + 1 for result in results)
     table.add_column("join", no_wrap=True, style="bold", min_width=longest)
     for figure in figures:
         table.add_column(figure.heading, justify="right", no_wrap=True)
-    best = [_best(figure, ranked) for figure in figures]
+    best = [_best(figure, finished) for figure in figures]
     for result in ranked:
         cells = (figure.cell(result, top) for figure, top in zip(figures, best, strict=True))
         table.add_row(result["join"] + "†" * _stopped(case, result), *cells)
@@ -95,6 +113,8 @@ def print_results(console: Console, case: JoinCase, results: list[Result]) -> No
     console.print(f"\n{case}", markup=False)
     console.print(table)
     console.print(_notes(case, ranked), style="dim", markup=False)
+    among = "of those that came to the end" if 0 < len(finished) < len(ranked) else ""
+    console.print(f"\n{finding(finished or ranked, among)}", markup=False)
 
 
 def _stopped(case: JoinCase, result: Result) -> bool:
@@ -146,11 +166,12 @@ def _notes(case: JoinCase, results: list[Result]) -> str:
         if _stopped(case, r):
             rows = f"{r['rows_in']:,} of {case.stream:,} rows"
             notes.append(f"† {r['join']} was stopped after {case.limit:g} s, at {rows}.")
-    if any((_of_bound(r) or 0) > 1.05 for r in results):
+    if any(map(_above_bound, results)):
         notes.append(
-            "Above the bound, which is for steady rates: a cache was learning, or the run is short."
+            "‡ above the bound, which is for steady rates: a cache was learning, or the run is "
+            "short."
         )
-    if any(r["rows_per_read_over"] == "whole run" for r in results):
+    if any(map(_over_whole_run, results)):
         notes.append("* counted over the whole run, since the window never filled.")
     busy = max((r["core_wait_seconds"] or 0.0) / r["seconds"] for r in results)
     if busy > _BUSY:
@@ -163,3 +184,29 @@ def _notes(case: JoinCase, results: list[Result]) -> str:
     if results[0]["in_memory_rows_per_second"] and not results[0]["polars_rows_per_second"]:
         notes.append("Polars is not installed: pip install 'penstock[bench]' adds it.")
     return "\n".join(notes)
+
+
+_YARDSTICKS = ("rootjoin", "hybridjoin", "meshjoin")
+"""What the join with the fewest page reads is compared with, beside the next one."""
+
+
+def finding(ranked: list[Result], among: str = "") -> str:
+    """One sentence on who read the fewest pages, of joins in the order of their page reads."""
+    best, *others = ranked
+    pages, rows = best["page_reads"], best["rows_in"]
+    if not pages:
+        return f"{best['join']} read no pages for {rows:,} stream rows."
+    said = f"{best['join']} read {pages:,} pages for {rows:,} stream rows"
+    if not others:
+        return f"{said}: one page for {rows / pages:,.1f} rows."
+    known = [r for r in others if r["join"] in _YARDSTICKS] or others[:1]
+    named = [f"{_times_fewer(r['page_reads'] / pages)} {r['join']}" for r in known]
+    compared = " and ".join(filter(None, (", ".join(named[:-1]), named[-1])))
+    return f"{said}, {f'the fewest {among}'.strip()}: {compared}."
+
+
+def _times_fewer(ratio: float) -> str:
+    if ratio < 1.005:
+        return "as many as"
+    digits = 2 if ratio < 1.95 else 1 if ratio < 9.95 else 0
+    return f"{ratio:,.{digits}f} times fewer than"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,14 +20,34 @@ app = typer.Typer(
     help="Build, describe and check master data: page files that joins read.", no_args_is_help=True
 )
 
+_BUILD_HELP = """
+Sort a table by its key and write it as a page file.
+
+The file appears at TARGET complete or not at all; queries that read an older one keep it until \
+they refresh. Rows without a key are left out and counted. What does not fit the memory is sorted \
+on disk, in a folder beside TARGET that is removed afterwards.
+
+Types of a CSV file are inferred from its first megabyte. A column of numbers with leading zeros \
+stays text; for the others, --type says what they are.
+"""
 _BUILD_EXAMPLES = """
 [bold]Examples[/bold]
 
     penstock master build products.parquet products.arrow --key product_id
 
+A CSV file from a spreadsheet, with postal codes as text:
+
+    penstock master build shops.csv shops.arrow --key shop \\
+        --delimiter ';' --encoding cp1252 --type postcode=string
+
 A folder of Parquet files, a key of two columns, larger pages:
 
-    penstock master build sales/ sales.arrow --key store --key day --page-bytes 1MiB
+    penstock master build sales/ sales.arrow --key store,day --page-bytes 1MiB
+"""
+_VERIFY_HELP = """
+Read every page and check checksums, row counts, key order and fences.
+
+Ends with 0 when all is as it should be, and with 1 and the first bad page when not.
 """
 _INFO_EXAMPLES = """
 [bold]Examples[/bold]
@@ -40,11 +62,14 @@ _VERIFY_EXAMPLES = """
     penstock master verify products.arrow && echo intact
 """
 
+_NEXT_TYPE = re.compile(r",(?=[^,()\[\]=]+=)(?![^(\[]*[)\]])")
 _PathArgument = Annotated[Path, typer.Argument(metavar="PATH", help="A page file.")]
-_Output = Annotated[OutputFormat, typer.Option(help="Text for people, JSON for programs.")]
+_Output = Annotated[
+    OutputFormat, typer.Option(metavar="FORMAT", help="text for people, json for programs.")
+]
 
 
-@app.command(epilog=_BUILD_EXAMPLES)
+@app.command(help=_BUILD_HELP, epilog=_BUILD_EXAMPLES)
 def build(
     source: Annotated[
         Path,
@@ -55,8 +80,25 @@ def build(
     ],
     target: Annotated[Path, typer.Argument(metavar="TARGET", help="The page file to write.")],
     key: Annotated[
-        list[str], typer.Option(metavar="COLUMN", help="Key column; repeat it for several.")
+        list[str],
+        typer.Option(metavar="COLUMN", help="Key column; several with commas, or repeat it."),
     ],
+    types: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--type",
+            metavar="COLUMN=TYPE",
+            help="Type of a column of a CSV file: zip=string, price=decimal(12,2). Repeat it.",
+        ),
+    ] = None,
+    delimiter: Annotated[
+        str | None,
+        typer.Option(metavar="CHAR", help="What separates the columns of a CSV file: ';' or tab."),
+    ] = None,
+    encoding: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Encoding of a CSV file: latin-1, cp1252, utf-16."),
+    ] = None,
     page_bytes: Annotated[
         str, typer.Option(metavar="SIZE", help="Row bytes of a page: 64KiB, 1MiB.")
     ] = "64KiB",
@@ -68,12 +110,6 @@ def build(
     ] = True,
     output: _Output = OutputFormat.text,
 ) -> None:
-    """Sort a table by its key and write it as a page file.
-
-    The file appears at TARGET complete or not at all; queries that read an older one keep it until
-    they refresh. Rows without a key are left out and counted. What does not fit the memory is
-    sorted on disk, in a folder beside TARGET that is removed afterwards.
-    """
     from penstock.masters import build_master
 
     with _bar() as show:
@@ -81,12 +117,30 @@ def build(
             source,
             target,
             key,
+            types=_types(types or []),
+            delimiter=delimiter,
+            encoding=encoding,
             page_bytes=page_bytes,
             memory=memory,
             overwrite=overwrite,
             progress=lambda phase, done, total: show(f"{phase} rows", done, total),
         )
     _print_info(info, output)
+
+
+def _types(given: list[str]) -> dict[str, str]:
+    """`zip=string` as a dictionary; one text may have several, with commas."""
+    types = {}
+    for text in chain.from_iterable(_NEXT_TYPE.split(one) for one in given):
+        column, equals, wanted = text.partition("=")
+        if not (column.strip() and equals and wanted.strip()):
+            raise typer.BadParameter(
+                f"{text!r} is no column with its type; write --type zip=string, once for each "
+                "column.",
+                param_hint="'--type'",
+            )
+        types[column.strip()] = wanted.strip()
+    return types
 
 
 @app.command(epilog=_INFO_EXAMPLES)
@@ -98,12 +152,8 @@ def info(path: _PathArgument, output: _Output = OutputFormat.text) -> None:
         _print_info(master.info(), output)
 
 
-@app.command(epilog=_VERIFY_EXAMPLES)
+@app.command(help=_VERIFY_HELP, epilog=_VERIFY_EXAMPLES)
 def verify(path: _PathArgument, output: _Output = OutputFormat.text) -> None:
-    """Read every page and check checksums, row counts, key order and fences.
-
-    Ends with 0 when all is as it should be, and with 1 and the first bad page when not.
-    """
     from penstock.errors import CorruptMasterError
     from penstock.masters import verify_master
 

@@ -11,10 +11,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from penstock.copying import take, take_columns
 from penstock.fronts import TupleCache
 from penstock.joins.binding import Binding
 from penstock.keys import NO_SUCH_ROW, Int64s, Keys, equal_rows
-from penstock.memory import in_one_piece, take
+from penstock.masters.fences import pages_of
+from penstock.memory import in_one_piece
 from penstock.rows import NONE, Slots, widest_nbytes
 
 
@@ -92,7 +94,7 @@ class CacheHits(Answer):
         if untouched and not self.rows_left and len(pairs) == self._batch.num_rows:
             stream = self._batch.columns
         else:
-            stream = take(self._batch, self._rows[pairs]).columns
+            stream = take_columns(self._batch, self._rows[pairs], self._binding.stream_layout)
         taken = self._cache.take(slots)
         return self._binding.compose(stream, [taken[i] for i in self._cached])
 
@@ -102,8 +104,7 @@ class PageRows:
 
     def __init__(self, binding: Binding, table: pa.Table) -> None:
         names, meeting = list(binding.master_key), binding.meeting
-        chunks = [meeting.master_codes(b.columns) for b in table.select(names).to_batches()]
-        codes = np.concatenate(chunks) if chunks else np.empty(0, dtype=np.int64)
+        codes = meeting.master_codes([in_one_piece(table.column(name)) for name in names])
         if len(codes) > 1 and np.any(codes[1:] < codes[:-1]):
             order = np.argsort(codes, kind="stable")
             table, codes = pa.Table.from_batches([take(table, order)]), codes[order]
@@ -131,11 +132,11 @@ class PageRows:
         if not len(codes):
             none = np.zeros(len(keys), dtype=np.int64)
             return none, none
-        first = np.searchsorted(codes, keys.codes, side="left")
         if self.unique:
-            at = np.minimum(first, len(codes) - 1)
-            count = (codes[at] == keys.codes).astype(np.int64)
+            first = pages_of(codes, keys.codes)
+            count = (codes[first] == keys.codes).astype(np.int64)
         else:
+            first = np.searchsorted(codes, keys.codes, side="left")
             count = np.searchsorted(codes, keys.codes, side="right") - first
         if not exact and count.any():
             hit = np.flatnonzero(count)
@@ -161,6 +162,7 @@ class PageMatches(Answer):
         self, binding: Binding, stream: pa.RecordBatch, keys: Keys, page: PageRows
     ) -> None:
         self._binding, self._stream, self._page = binding, stream, page
+        self._nbytes = binding.stream_layout.nbytes(stream)
         self.widest_partner = page.widest
         if page.clean:
             first, count = page.match(keys, binding.meeting.exact)
@@ -182,7 +184,7 @@ class PageMatches(Answer):
 
     @property
     def nbytes(self) -> int:
-        return int(self._stream.nbytes) if self.rows_left else 0
+        return self._nbytes if self.rows_left else 0
 
     def next(self, most: int) -> pa.RecordBatch | None:
         if self._at >= self._total:
@@ -196,14 +198,19 @@ class PageMatches(Answer):
             pair = np.arange(self._at, end)
             rows = np.searchsorted(self._ends, pair, side="right")
             here = self.first[rows] + pair - (self._ends[rows] - self._put_out[rows])
-        missing = self.count[rows] == 0
+        missing = self.count[rows] == 0 if self.unmatched else np.zeros(0, dtype=np.bool_)
         if self._here is not None and len(self._here):
             here = self._here[np.minimum(here, len(self._here) - 1)]
         self._at = end
         self.rows_left = len(self.count) - int(np.searchsorted(self._ends, end, side="right"))
         whole = self._simple and len(rows) == self._stream.num_rows
-        stream = self._stream if whole else take(self._stream, rows)
-        any_missing = bool(missing.any())
-        chosen = take(self._page.output, pa.array(here, mask=missing if any_missing else None))
-        reasons = np.where(missing, np.uint8(NO_SUCH_ROW), np.uint8(0)) if any_missing else None
-        return self._binding.compose(stream.columns, chosen.columns, reasons)
+        binding = self._binding
+        stream = self._stream.columns
+        if not whole:
+            stream = take_columns(self._stream, rows, binding.stream_layout)
+        if not missing.any():
+            chosen = take_columns(self._page.output, here, binding.partner_layout)
+            return binding.compose(stream, chosen)
+        chosen = take(self._page.output, pa.array(here, mask=missing)).columns
+        reasons = np.where(missing, np.uint8(NO_SUCH_ROW), np.uint8(0))
+        return binding.compose(stream, chosen, reasons)

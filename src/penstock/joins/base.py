@@ -21,12 +21,13 @@ from penstock.fronts import TupleCache
 from penstock.joins.answers import Answer, CacheHits, PageMatches, PageRows, Unmatchable
 from penstock.joins.binding import Binding
 from penstock.joins.plan import Clock, JoinPlan
-from penstock.joins.progress import OpenPages, Slice, matched_keys
+from penstock.joins.probing import probe
+from penstock.joins.progress import InHand, OpenPages, Slice, matched_keys
 from penstock.joins.sizing import Sizing
 from penstock.joins.waits import ARRIVAL_COLUMN, ARRIVED_AT_COLUMN, WaitLimit
-from penstock.keys import VALID, Int64s, Keys, equal_rows
+from penstock.keys import VALID, Int64s, Keys
 from penstock.masters.base import Changes, Master
-from penstock.rows import NONE, Moves, Slots, widest_nbytes
+from penstock.rows import Moves, Slots, widest_nbytes
 from penstock.schedules import InPageOrder, Schedule
 from penstock.stats import Counters, JoinStats
 from penstock.window import Window
@@ -34,6 +35,9 @@ from penstock.window import Window
 
 class SemiStreamJoin:
     """A running join: push batches, flush at the end, read `stats` at any time."""
+
+    pages_leave_whole = True
+    """Whether the rows that wait for a page leave the window when it is read, all of them."""
 
     def __init__(
         self,
@@ -51,12 +55,14 @@ class SemiStreamJoin:
         self.plan, self.master, self.binding = plan, master, binding
         self.sizing, self.schedule = sizing, schedule
         self.cache, self.admission = cache, admission
-        self.window = Window(binding.stream_schema, master.num_pages, window_bytes)
+        self.window = Window(
+            binding.stream_schema, master.num_pages, window_bytes, together=self.pages_leave_whole
+        )
         self._wait_limit = WaitLimit.parse(plan.max_wait, clock)
         self._counters = Counters()
         self._reads_before = master.reads
         self._now = 0
-        self._hand: deque[tuple[pa.RecordBatch, Int64s | None]] = deque()
+        self._hand: deque[InHand] = deque()
         self._hand_most = sizing.in_hand
         self._widest = 0
         self._output = sizing.output
@@ -72,6 +78,9 @@ class SemiStreamJoin:
         self._index = master.index_nbytes + self.window.index_nbytes
         self._version = master.version
 
+    def __repr__(self) -> str:
+        return self.plan.describe(self)
+
     # -- the contract -----------------------------------------------------------------------
 
     def push(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
@@ -84,7 +93,7 @@ class SemiStreamJoin:
         if interrupted is None or batch is not interrupted:
             rows = self.binding.conform(batch)
             self._fit_hand(rows)
-            self._hand.append((rows, None))
+            self._hand.append(InHand(rows, None, self.binding.stream_layout))
             self._counters.rows_in += rows.num_rows
             self._fed = True
         return self._run(self._work_on_hand, batch)
@@ -122,9 +131,10 @@ class SemiStreamJoin:
             rows = self._slice.batch.take(pa.array(self._slice.misses[left]))
             parts.append(self._wait_limit.dated(rows, self._slice.arrivals[left]))
         ahead = self._now
-        for batch, known in self._hand:
-            arrivals = ahead + np.arange(batch.num_rows) if known is None else known
-            parts.append(self._wait_limit.dated(batch, arrivals))
+        for held in self._hand:
+            rows, known = held.batch, held.arrivals
+            arrivals = ahead + np.arange(rows.num_rows) if known is None else known
+            parts.append(self._wait_limit.dated(rows, arrivals))
             ahead = int(arrivals[-1]) + 1 if len(arrivals) else ahead
         return pa.concat_batches(parts)
 
@@ -143,7 +153,7 @@ class SemiStreamJoin:
         self._fit_hand(rows)
         self._counters.rows_restored += rows.num_rows
         self._wait_limit.restore(arrivals, waiting.column(ARRIVED_AT_COLUMN).to_numpy())
-        self._hand.append((rows, arrivals))
+        self._hand.append(InHand(rows, arrivals, self.binding.stream_layout))
         self._fed = True
         return self._run(self._work_on_hand, waiting)
 
@@ -196,8 +206,8 @@ class SemiStreamJoin:
 
     def held_by_part(self) -> dict[str, int]:
         """Bytes held now, part by part; `scratch` is a formula, the rest is counted."""
-        hand = sum(batch.nbytes for batch, _ in self._hand)
-        hand += self._slice.batch.nbytes if self._slice is not None else 0
+        hand = sum(held.nbytes for held in self._hand)
+        hand += self._slice.nbytes if self._slice is not None else 0
         return {
             "index": self.master.index_nbytes + self.window.index_nbytes + self.schedule.nbytes,
             "window": self.window.nbytes,
@@ -243,7 +253,9 @@ class SemiStreamJoin:
                     self._answers.popleft()
                     continue
                 self._counters.rows_out += piece.num_rows
-                self._counters.held({**self.held_by_part(), "output": piece.nbytes})
+                self._counters.held(
+                    {**self.held_by_part(), "output": self.binding.output_layout.nbytes(piece)}
+                )
                 return piece
             if self.master.version != self._version:
                 raise StateError(
@@ -265,7 +277,7 @@ class SemiStreamJoin:
             return True
         if not self._hand:
             return self._read_overdue(0)
-        batch, known = self._hand[0]
+        batch, known = self._hand[0].batch, self._hand[0].arrivals
         rows = min(batch.num_rows, self.sizing.slice_rows, self._wait_limit.rows or 2**62)
         if self._read_overdue(rows):
             return True
@@ -274,7 +286,7 @@ class SemiStreamJoin:
         if rows == batch.num_rows:
             self._hand.popleft()
         else:
-            self._hand[0] = (batch.slice(rows), None if known is None else known[rows:])
+            self._hand[0] = self._hand[0].after(rows)
         return True
 
     def _work_to_empty(self) -> bool:
@@ -294,48 +306,26 @@ class SemiStreamJoin:
         state = keys.state
         self._now = int(arrivals[-1]) + 1
         self._wait_limit.admitted(self._now)
-        heads, hits = self._probe(keys.codes, state, batch)
+        hits, heads, misses = probe(self.cache, self.binding, keys, batch)
         if state is not None:
             bad = np.flatnonzero(state != VALID)
             self._counters.unmatched += len(bad)
             self._answers.append(Unmatchable(self.binding, batch, bad, state[bad]))
-        if hits:
-            self._counters.cache_hits += hits
-            rows = np.flatnonzero(heads >= 0) if hits < len(heads) else np.arange(len(heads))
-            found = heads[rows] if hits < len(heads) else heads
+        if len(hits):
+            self._counters.cache_hits += len(hits)
             assert self.cache is not None
             self._answers.append(
-                CacheHits(self.binding, batch, rows, found, self.cache, self._cached_output)
+                CacheHits(self.binding, batch, hits, heads, self.cache, self._cached_output)
             )
-        if hits < len(heads):
-            missed = heads < 0 if state is None else (heads < 0) & (state == VALID)
-            misses = np.flatnonzero(missed)
-            if len(misses):
-                self._begin_to_wait(batch, arrivals[misses], misses, keys.take(misses))
+        if len(misses):
+            self._begin_to_wait(batch, arrivals[misses], misses, keys.take(misses))
 
     def _begin_to_wait(
         self, batch: pa.RecordBatch, arrivals: Int64s, misses: Int64s, keys: Keys
     ) -> None:
         """These rows of the batch, of these arrivals and keys, are to be filed."""
-        self._slice = Slice(batch, arrivals, misses, self.master.page_of(keys))
-
-    def _probe(self, codes: Int64s, state: object, batch: pa.RecordBatch) -> tuple[Slots, int]:
-        if self.cache is None or not len(self.cache):
-            return np.full(len(codes), NONE, dtype=np.int32), 0
-        heads, hits = self.cache.find(codes, state)  # type: ignore[arg-type]
-        if hits and self._cached_key:
-            hits -= self._unfind_other_keys(heads, batch)
-        return heads, hits
-
-    def _unfind_other_keys(self, heads: Slots, batch: pa.RecordBatch) -> int:
-        """Where codes are hashes: a cached row of the same code may be of another key."""
-        assert self.cache is not None
-        rows = np.flatnonzero(heads >= 0)
-        cached = self.cache.store.take_columns(self._cached_key, heads[rows])
-        wanted = self.binding.keys(batch.take(pa.array(rows))).columns
-        other = ~equal_rows(list(wanted), cached)
-        heads[rows[other]] = NONE
-        return int(other.sum())
+        layout = self.binding.stream_layout
+        self._slice = Slice(batch, arrivals, misses, self.master.page_of(keys), layout)
 
     def _admit_slice(self) -> None:
         """File the slice's misses as far as there is room; read pages when there is none."""
@@ -391,12 +381,15 @@ class SemiStreamJoin:
         if not len(pages):
             return False
         pages = np.sort(pages)
-        rows = PageRows(self.binding, self.master.read(pages, self.binding.read_columns))
+        rows = PageRows(self.binding, self._read(pages))
         self._counters.page_reads += len(pages)
         waiting = self.window.count[pages].astype(np.int64)
         self.schedule.was_read(pages, waiting, self.window, self._now)
         self._open = OpenPages(pages, rows, self.window)
         return True
+
+    def _read(self, pages: Int64s) -> pa.Table:
+        return self.master.read(pages, self.binding.read_columns)
 
     def _answer_open_pages(self) -> bool:
         """Answer the next rows that wait for the pages in the disk buffer."""
@@ -406,6 +399,8 @@ class SemiStreamJoin:
         waiting = int(self.window.count[opened.pages].sum())
         if not waiting:
             self._open = None
+            del opened
+            self._pages_are_done()
             return True
         slots = self.window.take_off(opened.pages, self._piece_rows(opened.rows.widest))
         stream = self.window.take(slots)
@@ -415,19 +410,23 @@ class SemiStreamJoin:
         self._counters.rows_read_for += len(slots)
         self._counters.unmatched += answer.unmatched
         self._answers.append(answer)
-        if self.cache is not None and not opened.learnt and opened.rows.clean:
-            opened.learnt = True
-            self._learn(opened, answer, waiting / len(slots))
+        if self.cache is not None and opened.rows.clean:
+            opened.count_matches(answer)
+            if len(slots) == waiting:
+                self._learn(opened)
         return True
+
+    def _pages_are_done(self) -> None:
+        """The disk buffer is free again."""
 
     def _leave(self, slots: Slots) -> None:
         """Rows were answered: here they leave the window at once."""
         self.window.free(slots)
 
-    def _learn(self, opened: OpenPages, answer: PageMatches, scale: float) -> None:
+    def _learn(self, opened: OpenPages) -> None:
         if self.admission is None or self.cache is None:
             return
-        seen = matched_keys(opened.rows, answer, scale, self.cache.store.schema.names)
+        seen = matched_keys(opened, self.cache.store.schema.names)
         if len(seen):
             self.admission.learn(self.cache, seen)
 
@@ -442,7 +441,7 @@ class SemiStreamJoin:
     def _tidy(self) -> None:
         """Give back the memory of rows that left, when it is half or more than fits."""
         window, store = self.window, self.window.store
-        idle = store.high > 2 * store.live + self.sizing.slice_rows
+        idle = store.high > 2 * store.occupied + self.sizing.slice_rows
         if idle or not store.live or window.nbytes > window.limit:
             self._was_moved(window.compact())
 
@@ -452,9 +451,9 @@ class SemiStreamJoin:
     def _fit_hand(self, batch: pa.RecordBatch) -> None:
         """Make room for a batch that is bigger or wider than any before it, or refuse it."""
         widest = widest_nbytes(batch)
-        held = batch.nbytes + sum(b.nbytes for b, _ in self._hand)
+        held = batch.nbytes + sum(h.nbytes for h in self._hand)
         if self._slice is not None:
-            held += self._slice.batch.nbytes
+            held += self._slice.nbytes
         row = self.sizing.stream_row + widest
         hand, output = max(held, self._hand_most), max(self._output, 2 * row)
         limit = self.window.limit - (hand - self._hand_most) - (output - self._output)

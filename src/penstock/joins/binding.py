@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from functools import cached_property
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.errors import SchemaError
+from penstock.copying import Layout
+from penstock.errors import SchemaError, did_you_mean
 from penstock.keys import NO_SUCH_ROW, NULL_KEY, KeyMeeting, Keys
 from penstock.masters.base import Master
 from penstock.masters.plain_types import plain_batch, plain_type
@@ -49,25 +51,20 @@ class Binding:
         if on_miss not in ("null", "drop", "mark"):
             raise SchemaError(f"on_miss is 'null', 'drop' or 'mark', not {on_miss!r}.")
         pairs = _pairs(on, master.key)
+        _require_key(pairs, stream_schema, master)
         by_master = {theirs: ours for ours, theirs in pairs}
-        if set(by_master) != set(master.key) or len(pairs) != len(master.key):
-            raise SchemaError(
-                f"the master's key is ({', '.join(master.key)}), but the join is on "
-                f"({', '.join(by_master)}). Name every column of the key once; a stream column of "
-                "another name is given as a pair (stream column, master column)."
-            )
         stream_schema = pa.schema(
             [f.with_type(plain_type(f.type)) for f in stream_schema], stream_schema.metadata
         )
         stream_key = tuple(by_master[name] for name in master.key)
         for name in stream_key:
-            _require(name, stream_schema, "the stream")
+            _require_once(name, stream_schema, "the stream")
         if columns is None:
             chosen = [n for n in master.schema.names if n not in master.key]
         else:
             chosen = [columns] if isinstance(columns, str) else list(columns)
             for name in chosen:
-                _require(name, master.schema, "the master")
+                _require_column(name, stream_schema, master.schema)
         _refuse_clashes(stream_schema, chosen, on_miss)
         meeting = KeyMeeting(
             tuple(stream_schema.field(n).type for n in stream_key),
@@ -87,7 +84,22 @@ class Binding:
             pa.schema([*stream_schema, *added]),
         )
 
-    @property
+    @cached_property
+    def stream_layout(self) -> Layout:
+        return Layout(self.stream_schema)
+
+    @cached_property
+    def output_layout(self) -> Layout:
+        return Layout(self.output_schema)
+
+    @cached_property
+    def partner_layout(self) -> Layout:
+        """Of the columns that R adds."""
+        first = len(self.stream_schema)
+        fields = [self.output_schema.field(first + i) for i in range(len(self.columns))]
+        return Layout(pa.schema(fields))
+
+    @cached_property
     def read_columns(self) -> list[str]:
         """What is read of R: the key and the chosen columns, each once."""
         return list(dict.fromkeys([*self.master_key, *self.columns]))
@@ -140,15 +152,17 @@ class Binding:
         return [pa.nulls(rows, f.type) for f in fields]
 
 
-def _pairs(on: On, key: tuple[str, ...]) -> list[tuple[str, str]]:
+def _pairs(on: object, key: tuple[str, ...]) -> list[tuple[str, str]]:
     """Pairs of stream and master column; a tuple is a pair unless it is the master's whole key."""
     if isinstance(on, Mapping):
-        items: list[str | tuple[str, str]] = list(on.items())
+        items: list[Any] = list(on.items())
     elif isinstance(on, tuple) and len(on) > 1 and set(on) == set(key):
         items = list(on)
+    elif isinstance(on, str | tuple):
+        items = [on]
     else:
-        items = [on] if isinstance(on, str | tuple) else list(on or ())
-    if not items or any(not isinstance(i, str) and len(i) != 2 for i in items):
+        items = list(on) if isinstance(on, Sequence) else []
+    if not items or not all(map(_names_a_column, items)):
         raise SchemaError(
             f"on={on!r} names no key. Give a column name, a pair (stream column, master column), a "
             "list of these, or a dictionary from stream to master columns."
@@ -156,10 +170,66 @@ def _pairs(on: On, key: tuple[str, ...]) -> list[tuple[str, str]]:
     return [(i, i) if isinstance(i, str) else (i[0], i[1]) for i in items]
 
 
-def _require(name: str, schema: pa.Schema, where: str) -> None:
+def _names_a_column(item: object) -> bool:
+    if isinstance(item, tuple | list):
+        return len(item) == 2 and all(isinstance(name, str) for name in item)
+    return isinstance(item, str)
+
+
+def _require_key(pairs: list[tuple[str, str]], stream: pa.Schema, master: Master) -> None:
+    """Raise unless the pairs are columns of the stream with the whole key of the master."""
+    key = f"the master's key is ({', '.join(master.key)})"
+    sides = (
+        f" The stream's columns are: {', '.join(stream.names) or 'none'}; the master's: "
+        f"{', '.join(master.schema.names)}; {key}."
+    )
+    for ours, theirs in pairs:
+        in_stream, in_key = ours in stream.names, theirs in master.key
+        if in_stream and in_key:
+            continue
+        shared = ours == theirs
+        if theirs not in master.schema.names and shared and not in_stream:
+            what = f"neither the stream nor the master has a column {ours!r}."
+            hint = _as_list(ours, master.key) or did_you_mean(ours, [*master.key, *stream.names])
+        elif not in_stream:
+            what, hint = f"the stream has no column {ours!r}.", did_you_mean(ours, stream.names)
+        elif theirs in master.schema.names:
+            what, hint = f"{theirs!r} is no key of the master; {key}.", ""
+        else:
+            what = f"the master has no column {theirs!r}."
+            hint = did_you_mean(theirs, master.key)
+        if shared and in_stream != in_key and len(master.key) == 1:
+            column = repr(ours) if in_stream else "stream column"
+            hint += f" Two names for one key are a pair: on=({column}, {master.key[0]!r})."
+        elif not shared and len(pairs) == 1 and len(master.key) > 1:
+            hint += f" A key of several columns is a list, not a pair: {list(master.key)!r}."
+        raise SchemaError(what + hint + sides)
+    if len(pairs) != len(master.key) or len({theirs for _, theirs in pairs}) < len(pairs):
+        raise SchemaError(
+            f"the join is on ({', '.join(theirs for _, theirs in pairs)}), which is not the "
+            "master's key. Name every column of the key once, in a list; a stream column of "
+            f"another name is given as a pair (stream column, master column).{sides}"
+        )
+
+
+def _as_list(name: str, key: tuple[str, ...]) -> str:
+    """What to write when several columns were put into one text."""
+    parts = [part.strip() for part in name.split(",")]
+    return f" Several columns are a list: {parts!r}." if set(parts) <= set(key) else ""
+
+
+def _require_column(name: str, stream: pa.Schema, master: pa.Schema) -> None:
+    if name not in master.names:
+        error = SchemaError.missing_column(name, master.names, "the master")
+        also = _as_list(name, tuple(master.names))
+        if name in stream.names:
+            also = f" {name!r} is the stream's; all of its columns are put out anyway."
+        raise SchemaError(f"{error}{also}")
+    _require_once(name, master, "the master")
+
+
+def _require_once(name: str, schema: pa.Schema, where: str) -> None:
     found = schema.get_all_field_indices(name)
-    if not found:
-        raise SchemaError.missing_column(name, schema.names, where)
     if len(found) > 1:
         raise SchemaError(f"{where} has {len(found)} columns named {name!r}; rename all but one.")
 

@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
+from penstock.copying import take
 from penstock.errors import OptionError
 from penstock.joins.answers import PageMatches, PageRows
 from penstock.joins.base import SemiStreamJoin
@@ -18,7 +19,6 @@ from penstock.joins.sizing import Sizing
 from penstock.joins.waits import ARRIVAL_COLUMN
 from penstock.keys import Int64s, Keys
 from penstock.masters.base import Changes, Master
-from penstock.memory import take
 from penstock.schedules import OldestFirst
 
 _SHARE = 8

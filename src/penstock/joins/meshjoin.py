@@ -158,6 +158,7 @@ class MeshOperator(SemiStreamJoin):
     """The loop in steps; rows leave in the order and by the chunks in which they came."""
 
     schedule: Cyclic
+    pages_leave_whole = False
 
     def __init__(
         self,

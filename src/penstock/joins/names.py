@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from difflib import get_close_matches
 from functools import partial
 from typing import Any
 
-from penstock.errors import OptionError
+from penstock.errors import OptionError, did_you_mean
 from penstock.joins.cachejoin import CacheJoin
 from penstock.joins.cachejoin_l import CacheJoinL
 from penstock.joins.cachejoin_pq import CacheJoinPQ
@@ -56,8 +55,7 @@ def named(name: str, **options: Any) -> JoinPlan:
     """
     make = NAMES.get(name.strip().lower().replace("_", "-"))
     if make is None:
-        close = get_close_matches(name.lower(), NAMES, n=3, cutoff=0.5)
-        hint = f" Did you mean {' or '.join(repr(c) for c in close)}?" if close else ""
+        hint = did_you_mean(name, NAMES)
         raise OptionError(f"no join is named {name!r}; the names are {', '.join(NAMES)}.{hint}")
     try:
         return make(**options)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -82,7 +81,7 @@ class _PartitionedOperator(HeldPagesOperator):
     schedule: Threshold
 
     def __init__(
-        self, plan: PartitionedJoin, master: Master, binding: Binding, clock: Clock = time.monotonic
+        self, plan: PartitionedJoin, master: Master, binding: Binding, clock: Clock
     ) -> None:
         sizing = Sizing.of(plan.title, plan.budget_bytes, master, binding, least_cache=LEAST_CACHE)
         share = bytes_to_hold(plan.held_share, sizing)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
 
-from penstock.budget import parse_bytes
+from penstock.budget import Size, parse_bytes
 from penstock.errors import SchemaError
 from penstock.joins.binding import Binding, On, OnMiss
 from penstock.joins.waits import MaxWait, WaitLimit
@@ -32,7 +32,7 @@ class JoinPlan(ABC):
     (`"30s"`), a float of seconds or a timedelta is time by the clock.
     """
 
-    budget: int | str = "50MB"
+    budget: Size = "50MB"
     max_wait: MaxWait = None
     seed: int = 7
 
@@ -55,7 +55,7 @@ class JoinPlan(ABC):
         on: On,
         on_miss: OnMiss = "null",
         columns: Sequence[str] | None = None,
-        clock: Clock = time.monotonic,
+        clock: Clock = time.time,
     ) -> SemiStreamJoin:
         """The operator that runs this plan on a stream of `stream_schema`.
 
@@ -68,7 +68,9 @@ class JoinPlan(ABC):
             on_miss: what becomes of a row without a partner: "null" puts it out with nulls, "drop"
                 leaves it out, "mark" puts it out with nulls and the reason in the column `_miss`.
             columns: the master's columns to add; all but the key if not given.
-            clock: tells the time, for a `max_wait` in seconds.
+            clock: tells the time in seconds, for a `max_wait` in time, and for what `waiting`
+                says of arrivals: the time of day, so that another process can go on. It may be
+                set back.
         """
         if isinstance(master, str | os.PathLike):
             raise SchemaError(
@@ -81,6 +83,14 @@ class JoinPlan(ABC):
             )
         binding = Binding.resolve(master, stream_schema, on, on_miss, columns)
         return self._operator(master, binding, clock)
+
+    def describe(self, join: SemiStreamJoin) -> str:
+        """One line on a running join of this plan."""
+        return (
+            f"<{self.title} on {', '.join(join.binding.stream_key)}: "
+            f"{join.stats.rows_in:,} rows in, {len(join.window):,} in the window, "
+            f"{join.nbytes:,} of {self.budget_bytes:,} bytes held>"
+        )
 
     @abstractmethod
     def _operator(self, master: Master, binding: Binding, clock: Clock) -> SemiStreamJoin: ...

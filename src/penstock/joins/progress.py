@@ -6,18 +6,38 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.admission import Candidates
+from penstock.copying import Layout
 from penstock.joins.answers import PageMatches, PageRows
 from penstock.keys import Int64s
 from penstock.window import Window
+
+
+class InHand:
+    """Rows that were pushed and not yet looked at; `arrivals` are known of rows restored."""
+
+    def __init__(self, batch: pa.RecordBatch, arrivals: Int64s | None, layout: Layout) -> None:
+        self.batch, self.arrivals, self._layout = batch, arrivals, layout
+        self.nbytes = layout.nbytes(batch)
+
+    def after(self, rows: int) -> InHand:
+        """All but the first rows."""
+        known = None if self.arrivals is None else self.arrivals[rows:]
+        return InHand(self.batch.slice(rows), known, self._layout)
 
 
 class Slice:
     """Rows of a batch that are to be admitted; `misses` are positions in the batch."""
 
     def __init__(
-        self, batch: pa.RecordBatch, arrivals: Int64s, misses: Int64s, pages: Int64s
+        self,
+        batch: pa.RecordBatch,
+        arrivals: Int64s,
+        misses: Int64s,
+        pages: Int64s,
+        layout: Layout,
     ) -> None:
         self.batch, self.arrivals, self.misses, self.pages = batch, arrivals, misses, pages
+        self.nbytes = layout.nbytes(batch)
         self.admitted = 0
 
 
@@ -25,26 +45,30 @@ class OpenPages:
     """Pages in the disk buffer, until every row that waits for them is answered."""
 
     def __init__(self, pages: Int64s, rows: PageRows, window: Window) -> None:
-        self.pages, self.rows, self.learnt = pages, rows, False
+        self.pages, self.rows = pages, rows
+        self.matches = np.zeros(len(rows.codes), dtype=np.int64)
+        """Rows answered with each row here, so far, counted at the first row of their key."""
         self.waiting = window.count[pages].astype(np.float64)
         """Rows that waited for each page when it was read."""
         self.since = window.first[pages]
         """The arrival of the first of them."""
 
+    def count_matches(self, answer: PageMatches) -> None:
+        matched = answer.first if not answer.unmatched else answer.first[answer.count > 0]
+        self.matches += np.bincount(matched, minlength=len(self.matches))
 
-def matched_keys(
-    rows: PageRows, answer: PageMatches, scale: float, columns: list[str]
-) -> Candidates:
-    """The keys that rows waited for, where only one in `scale` of these was answered yet."""
-    matches = np.bincount(answer.first[np.flatnonzero(answer.count)], minlength=len(rows.codes))
-    first = np.flatnonzero(matches)
+
+def matched_keys(opened: OpenPages, columns: list[str]) -> Candidates:
+    """The keys that rows waited for."""
+    rows = opened.rows
+    first = np.flatnonzero(opened.matches)
     per_key = np.ones(len(first), dtype=np.int64)
     if not rows.unique:
         per_key = np.searchsorted(rows.codes, rows.codes[first], side="right") - first
-    cached = rows.table.select(columns)
-    return Candidates(
-        rows.codes[first], first, per_key, (matches[first] * scale).astype(np.float64), cached
-    )
+    # The same object where it can be: what is known of it is not looked up again.
+    cached = rows.output if rows.output.column_names == columns else rows.table.select(columns)
+    matches = opened.matches[first].astype(np.float64)
+    return Candidates(rows.codes[first], first, per_key, matches, cached)
 
 
 def whole_keys(rows: PageRows, cached: pa.Schema) -> Candidates:

@@ -12,11 +12,12 @@ import pyarrow as pa
 from penstock.admission import Candidates
 from penstock.cheaper_to_hold import CheaperToHold, PagesRead, Rates
 from penstock.fronts import TupleCache
-from penstock.joins.answers import PageMatches, PageRows, Unmatchable
+from penstock.joins.answers import PageRows, Unmatchable
 from penstock.joins.base import SemiStreamJoin
 from penstock.joins.binding import Binding
 from penstock.joins.plan import Clock, JoinPlan
 from penstock.joins.progress import OpenPages, matched_keys, whole_keys
+from penstock.joins.read_ahead import ReadAhead
 from penstock.joins.sizing import Sizing
 from penstock.joins.yielding_cache import LEAST_CACHE, YieldingCache
 from penstock.keys import NO_SUCH_ROW, Int64s, Keys, columns_of
@@ -67,7 +68,7 @@ class RootJoin(JoinPlan):
     title: ClassVar[str] = "ROOTJOIN"
 
     def _operator(self, master: Master, binding: Binding, clock: Clock) -> SemiStreamJoin:
-        sizing = Sizing.of(self.title, self.budget_bytes, master, binding, thrift=2.0)
+        sizing = Sizing.of(self.title, self.budget_bytes, master, binding, thrift=1.25)
         return _RootJoinOperator(self, master, binding, clock, sizing)
 
 
@@ -89,6 +90,9 @@ class _RootJoinOperator(YieldingCache):
             window_bytes=sizing.free - cache.limit,
             cache=cache,
         )
+        self._ahead: ReadAhead | None = None
+        if not getattr(master, "in_memory", False):
+            self._ahead = ReadAhead(master, binding.read_columns)
         self._rule = CheaperToHold()
         self._roots: npt.NDArray[np.float32] | None = None
         self._step = max(int(sizing.free * _STEP), 1)
@@ -126,7 +130,7 @@ class _RootJoinOperator(YieldingCache):
         first = self._loaded
         last = min(first + self.pages_per_read, self.master.num_pages)
         pages = np.arange(first, last)
-        rows = PageRows(self.binding, self.master.read(pages, self.binding.read_columns))
+        rows = PageRows(self.binding, self._read(pages))
         if not rows.clean:
             self._empty_cache()
             return
@@ -147,6 +151,8 @@ class _RootJoinOperator(YieldingCache):
         self._answers.append(Unmatchable(self.binding, batch, misses, reasons))
 
     def refresh(self, changes: Changes | None) -> None:
+        if self._ahead is not None:
+            self._ahead.drop()
         super().refresh(changes)
         self._roots = None
         if changes is not None and (self.complete or self._loaded):
@@ -157,8 +163,30 @@ class _RootJoinOperator(YieldingCache):
     # -- reading ----------------------------------------------------------------------------
 
     def _read_scheduled(self, wanted: int) -> bool:
+        if self._ahead is not None and len(self._ahead.pages):
+            return self._read_pages(self._ahead.pages)
         wanted = max(wanted, int(len(self.window) * _ROUND))
         return super()._read_scheduled(wanted)
+
+    def _work_to_empty(self) -> bool:
+        if self._ahead is not None and len(self._ahead.pages) and self._open is None:
+            return self._read_pages(self._ahead.pages)
+        return super()._work_to_empty()
+
+    def _read(self, pages: Int64s) -> pa.Table:
+        if self._ahead is None:
+            return super()._read(pages)
+        return self._ahead.read(pages)
+
+    def _pages_are_done(self) -> None:
+        """Let the next round's pages be read while the rows that will need them come in."""
+        window = self.window
+        if self._ahead is None or self.pages_per_read < 2 or window.room() > len(window) // 8:
+            return
+        wanted = int(len(window) * _ROUND)
+        pages = self.schedule.next(window, self._now, wanted, self.pages_per_read)
+        if len(pages):
+            self._ahead.begin(np.sort(pages))
 
     def _size_rounds(self, rows_per_read: float) -> None:
         """Let a round have as many pages as its fixed work asks for; their bytes are the window's.
@@ -201,10 +229,10 @@ class _RootJoinOperator(YieldingCache):
 
     # -- the line between window and cache ----------------------------------------------------
 
-    def _learn(self, opened: OpenPages, answer: PageMatches, scale: float) -> None:
+    def _learn(self, opened: OpenPages) -> None:
         if self.complete:
             return
-        seen = matched_keys(opened.rows, answer, scale, self.cache.store.schema.names)
+        seen = matched_keys(opened, self.cache.store.schema.names)
         if len(seen):
             self._hold_what_pays(opened, seen)
         if self._now >= self._epoch_end:

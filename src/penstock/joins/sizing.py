@@ -12,7 +12,7 @@ from penstock.masters.base import Master
 from penstock.rows import RowStore
 from penstock.window import ARRIVAL, Window
 
-_SLICE_NBYTES = 96
+_SLICE_NBYTES = 72
 """Scratch bytes per row of a slice: key codes, cache positions, pages, arrivals, index arrays."""
 _LEAST_ROWS = 64
 
@@ -62,9 +62,10 @@ class Sizing:
         stored = binding.stream_schema.append(pa.field(ARRIVAL, pa.uint32()))
         least_window = _LEAST_ROWS * (RowStore(stored, 1).slot_nbytes + stream_row)
         index = master.index_nbytes + Window.index_nbytes_for(master.num_pages) + extra_index
+        least_buffer = master.buffer_nbytes(pages_per_read or 1)
         least = {
             "index": index,
-            "one page": master.buffer_nbytes(pages_per_read or 1),
+            **_buffer_parts(master, pages_per_read or 1),
             "batch in hand": _LEAST_ROWS * stream_row,
             "output": _LEAST_ROWS * output_row,
             "scratch": _LEAST_ROWS * _SLICE_NBYTES,
@@ -76,9 +77,8 @@ class Sizing:
                 title,
                 budget,
                 least,
-                f"build the master with smaller pages (its largest has {master.max_page_nbytes} "
-                "bytes)"
-                if least["one page"] > budget // 4
+                "build the master with smaller pages (page_bytes, --page-bytes)"
+                if least_buffer > budget // 4
                 else "",
             )
         chosen_here = pages_per_read is None
@@ -100,7 +100,7 @@ class Sizing:
         if free < least_window + least_cache:
             slice_rows = output_rows = _LEAST_ROWS
             in_hand, output = least["batch in hand"], least["output"]
-            scratch, disk_buffer = least["scratch"], least["one page"]
+            scratch, disk_buffer = least["scratch"], least_buffer
             pages_per_read = 1 if chosen_here else pages_per_read
             free = budget - index - disk_buffer - in_hand - output - scratch
         return cls(
@@ -118,6 +118,14 @@ class Sizing:
             least_window,
             free,
         )
+
+
+def _buffer_parts(master: Master, pages: int) -> dict[str, int]:
+    """The disk buffer's bytes: the rows of the largest pages, and what a read needs beside."""
+    buffer = master.buffer_nbytes(pages)
+    rows = min(pages * master.max_page_nbytes, buffer)
+    what = "largest page" if pages == 1 else f"{pages} largest pages"
+    return {what: rows, "disk blocks and gaps read along": buffer - rows}
 
 
 def _between(least: int, wanted: int, most: int) -> int:

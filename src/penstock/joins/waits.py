@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import time
 from collections import deque
@@ -12,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.errors import BudgetError
+from penstock.errors import OptionError
 from penstock.keys import Int64s
 
 ARRIVAL_COLUMN = "_arrival"
@@ -21,11 +22,19 @@ MaxWait = int | float | str | timedelta | None
 _UNITS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 _MOMENTS = 100
 """Parts of the longest wait that are told apart; a row may leave early by one of them."""
+_WAYS = (
+    "a number of rows (10000), a time ('30s', '500ms', '2m', '1.5h'), seconds as a float (2.5), a "
+    "timedelta, or None for no bound"
+)
 _PATTERN = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([a-z]+)\s*")
 
 
 class WaitLimit:
-    """The bound on waiting, and when rows arrived: one clock reading per admitted slice."""
+    """The bound on waiting, and when rows arrived: one clock reading per admitted slice.
+
+    Waits are counted by a time of our own that goes forward with the clock and stands where the
+    clock is set back, so that no row waits longer for it. What is handed out is the clock's time.
+    """
 
     def __init__(self, rows: int | None, seconds: float | None, clock: Callable[[], float]) -> None:
         self.rows = rows
@@ -33,10 +42,12 @@ class WaitLimit:
         self._clock = clock
         self._ends: deque[tuple[int, float]] = deque()
         self._restored: tuple[Int64s, npt.NDArray[np.float64]] | None = None
-        self._time = 0.0
+        self._shown = self._reached = -math.inf
+        self._set_back = 0.0
+        """How far the clock was set back in all: our time is the clock's and this."""
 
     @classmethod
-    def parse(cls, max_wait: MaxWait, clock: Callable[[], float] = time.monotonic) -> WaitLimit:
+    def parse(cls, max_wait: MaxWait, clock: Callable[[], float] = time.time) -> WaitLimit:
         """A whole number is rows; a float, a text like '30s' and a timedelta are time."""
         rows: int | None = None
         seconds: float | None = None
@@ -50,31 +61,39 @@ class WaitLimit:
         elif match is not None and match.group(2) in _UNITS:
             seconds = float(match.group(1)) * _UNITS[match.group(2)]
         elif max_wait is not None:
-            raise BudgetError(
-                f"max_wait={max_wait!r} is no wait. Give a number of rows (10000), a time ('30s', "
-                "'500ms', '2m'), seconds as a float, a timedelta, or None."
-            )
-        if (rows is not None and rows < 1) or (seconds is not None and seconds < 0):
-            raise BudgetError(f"max_wait={max_wait!r}: a row waits at least one row, or 0 seconds.")
+            raise OptionError.out_of_range("max_wait", max_wait, _WAYS)
+        if rows is not None and rows < 1:
+            raise OptionError.out_of_range("max_wait", max_wait, f"1 row or more; {_WAYS}")
+        if seconds is not None and not 0 <= seconds < math.inf:
+            raise OptionError.out_of_range("max_wait", max_wait, f"0 seconds or more; {_WAYS}")
         return cls(rows, seconds, clock)
+
+    def _time(self) -> float:
+        """Our time now."""
+        shown = self._clock()
+        if shown < self._shown:
+            self._set_back += self._shown - shown
+        self._shown = shown
+        self._reached = max(self._reached, shown + self._set_back)
+        return self._reached
 
     def admitted(self, now: int) -> None:
         """Rows up to the logical time `now` have just arrived."""
         if self.seconds is None:
             return
-        self._time = max(self._time, self._clock())
-        while len(self._ends) > 1 and self._ends[1][1] < self._time - 2 * self.seconds - 1:
+        moment = self._time()
+        while len(self._ends) > 1 and self._ends[1][1] < moment - 2 * self.seconds - 1:
             self._ends.popleft()
         # Slices that came within a moment share the first one's time, so that the list stays short.
-        if len(self._ends) > 1 and self._time - self._ends[-1][1] < self.seconds / _MOMENTS:
+        if len(self._ends) > 1 and moment - self._ends[-1][1] < self.seconds / _MOMENTS:
             self._ends[-1] = (now, self._ends[-1][1])
         else:
-            self._ends.append((now, self._time))
+            self._ends.append((now, moment))
 
     def tick(self, now: float | None) -> None:
-        """The clock shows `now` (asked, if not given)."""
+        """It is `now` at least by the clock, which is asked if nothing is given."""
         if self.seconds is not None:
-            self._time = max(self._time, self._clock() if now is None else now)
+            self._reached = max(self._time(), -math.inf if now is None else now + self._set_back)
 
     def oldest_allowed(self, now: int) -> int | None:
         """The least arrival that may still wait at logical time `now`; None without a bound."""
@@ -82,26 +101,34 @@ class WaitLimit:
             return now - self.rows
         if self.seconds is None:
             return None
-        self._time = max(self._time, self._clock())
+        due = self._time() - self.seconds
         overdue = 0
         if self._restored is not None:
             arrivals, times = self._restored
-            late = int(np.searchsorted(times, self._time - self.seconds, side="right"))
+            late = int(np.searchsorted(times, due, side="right"))
             overdue = int(arrivals[late - 1]) + 1 if late else 0
         for end, arrived in self._ends:
-            if arrived > self._time - self.seconds:
+            if arrived > due:
                 break
             overdue = max(overdue, end)
         return overdue
 
     def restore(self, arrivals: Int64s, times: npt.NDArray[np.float64]) -> None:
-        """Rows of these arrivals, in order, arrived at these times."""
+        """Rows of these arrivals, in order, arrived at these times of the clock.
+
+        None came later than now: a clock that was ahead of ours must not prolong a wait.
+        """
         if len(arrivals):
+            now = self._time()
+            times = np.minimum(times + self._set_back, now)
             self._restored = (arrivals, np.maximum.accumulate(times))
 
     def times_of(self, arrivals: Int64s) -> npt.NDArray[np.float64]:
-        """The clock when rows of these arrivals were admitted, as far as it was kept."""
-        times = np.full(len(arrivals), self._clock() if self.seconds is None else self._time)
+        """The clock's time when rows of these arrivals were admitted, as far as it was kept.
+
+        Rows that came before the clock was set back are as old by its new time as they are.
+        """
+        times = np.full(len(arrivals), self._time())
         if self._ends:
             ends = np.array([end for end, _ in self._ends])
             clocks = np.array([arrived for _, arrived in self._ends])
@@ -111,7 +138,7 @@ class WaitLimit:
             restored, then = self._restored
             early = arrivals <= restored[-1]
             times[early] = then[np.searchsorted(restored, arrivals[early])]
-        return times
+        return times - self._set_back
 
     def dated(self, rows: pa.RecordBatch, arrivals: Int64s) -> pa.RecordBatch:
         """The rows with their arrivals, in admitted rows and by the clock."""

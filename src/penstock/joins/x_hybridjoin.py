@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
+from penstock.copying import take
 from penstock.errors import BudgetError, OptionError
 from penstock.joins.answers import PageRows
 from penstock.joins.base import SemiStreamJoin
@@ -17,7 +18,6 @@ from penstock.joins.progress import OpenPages
 from penstock.joins.sizing import Sizing
 from penstock.keys import Int64s
 from penstock.masters.base import Changes, Master
-from penstock.memory import take
 from penstock.schedules import OldestFirst
 
 

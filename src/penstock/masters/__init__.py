@@ -9,6 +9,7 @@ from penstock.masters.opening import open_master
 from penstock.masters.page_file import PageFileMaster
 from penstock.masters.page_file_build import build_master
 from penstock.masters.page_file_verify import verify_master
+from penstock.masters.stored_page_file import StoredPageFileMaster
 
 __all__ = [
     "Changes",
@@ -17,6 +18,7 @@ __all__ = [
     "MemoryMaster",
     "PageFileMaster",
     "ReadCount",
+    "StoredPageFileMaster",
     "build_master",
     "open_master",
     "verify_master",

@@ -40,6 +40,8 @@ class MemoryMaster:
     {'price': [20, 21]}
     """
 
+    in_memory = True
+
     def __init__(
         self,
         table: pa.Table,

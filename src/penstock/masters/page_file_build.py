@@ -9,15 +9,16 @@ import re
 import shutil
 import socket
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from penstock.budget import format_bytes, parse_bytes
+from penstock.budget import Size, format_bytes, parse_bytes
 from penstock.errors import BudgetError, CorruptMasterError, MasterError
 from penstock.keys import HASH_SEED
+from penstock.masters.csv_source import CsvOptions, Types
 from penstock.masters.info import MasterInfo
 from penstock.masters.page_cuts import PageCutter
 from penstock.masters.page_file import PageFileMaster
@@ -38,8 +39,11 @@ def build_master(
     path: str | os.PathLike[str],
     key: str | Sequence[str],
     *,
-    page_bytes: int | str = PAGE_BYTES,
-    memory: int | str = "256MB",
+    types: Types | None = None,
+    delimiter: str | None = None,
+    encoding: str | None = None,
+    page_bytes: Size = PAGE_BYTES,
+    memory: Size = "256MB",
     progress: Progress | None = None,
     overwrite: bool = True,
     hash_seed: int = HASH_SEED,
@@ -55,7 +59,11 @@ def build_master(
         source: a table, record batches (in an iterable that has a `schema` or is not empty), an
             object with an Arrow stream, or the path of a CSV, Parquet or Arrow file or a folder of
             Parquet files.
-        key: the key column, or several.
+        key: the key column, or several; commas in one text separate them.
+        types: of columns of a CSV file, as `{"zip": pa.string()}` or `{"zip": "string"}`; others
+            are inferred, and numbers with leading zeros are text.
+        delimiter: what separates the columns of a CSV file: "," unless given, "tab" in a .tsv file.
+        encoding: of a CSV file, "utf-8" unless given.
         page_bytes: row bytes of a page; a key with more rows than fit has a longer page of its own.
         memory: what sorting may hold. Reading the source comes on top: a row group or two of a
             Parquet file, some megabytes of a CSV file.
@@ -67,19 +75,22 @@ def build_master(
     target = Path(path).absolute()
     _check_target(target, overwrite)
     page_size, memory_size = _page_size(page_bytes), _memory_size(memory)
-    opened = open_source(source)
+    opened = open_source(source, CsvOptions(types or {}, delimiter, encoding))
     schema = plain_schema(opened.schema)
     names = key_names(key, schema, "the source")
     report = progress or _silent
-    with _workplace(target) as folder:
+    need = _Need(opened.rows)
+    with _workplace(target, need) as folder:
         sort = ExternalSort(
             schema, names, seed=hash_seed, memory=memory_size, folder=folder, progress=report
         )
-        taken = 0
+        need.on_disk = lambda: sort.runs_written > 0
         for batch in opened.batches:
-            sort.add(plain_batch(batch, schema))
-            taken += batch.num_rows
-            report("sort", taken, opened.rows)
+            plain = plain_batch(batch, schema)
+            need.take(plain.num_rows, plain.nbytes)
+            sort.add(plain)
+            report("sort", need.rows, opened.rows)
+        need.total = need.rows
         finished = folder / "pages.arrow"
         with PageWriter(
             finished, schema, names, hash_seed=hash_seed, version=version or uuid.uuid4().hex
@@ -105,7 +116,7 @@ def _silent(_phase: str, _done: int, _total: int | None) -> None:
     """Progress that no one watches."""
 
 
-def _page_size(page_bytes: int | str) -> int:
+def _page_size(page_bytes: Size) -> int:
     size, (least, most) = parse_bytes(page_bytes), _PAGE_LIMITS
     if not least <= size <= most:
         raise BudgetError(
@@ -115,7 +126,7 @@ def _page_size(page_bytes: int | str) -> int:
     return size
 
 
-def _memory_size(memory: int | str) -> int:
+def _memory_size(memory: Size) -> int:
     size = parse_bytes(memory)
     if size < _LEAST_MEMORY:
         raise BudgetError(
@@ -152,8 +163,33 @@ def _require_page_file(target: Path) -> None:
             ) from error
 
 
+class _Need:
+    """What a build needs on disk, as far as is known from the rows that were read."""
+
+    def __init__(self, total: int | None) -> None:
+        self.rows = self.nbytes = 0
+        self.total = total
+        self.on_disk: Callable[[], bool] = lambda: False
+
+    def take(self, rows: int, nbytes: int) -> None:
+        self.rows += rows
+        self.nbytes += nbytes
+
+    def __str__(self) -> str:
+        if not self.nbytes:
+            return "it needs as much as R takes"
+        known = self.total is not None
+        copies = 2 if self.on_disk() else 1
+        nbytes = copies * self.nbytes * max(self.total or 0, self.rows) // self.rows
+        why = " (twice R, which does not fit the memory and is sorted on disk)"
+        return (
+            f"it needs {'about' if known else 'more than'} {format_bytes(nbytes)}"
+            f"{why if copies > 1 else ''}"
+        )
+
+
 @contextmanager
-def _workplace(target: Path) -> Iterator[Path]:
+def _workplace(target: Path, need: _Need) -> Iterator[Path]:
     """A folder beside the target, gone afterwards whatever happens but a kill.
 
     Its name says which process on which machine owns it; what a killed build of the same target
@@ -172,18 +208,17 @@ def _workplace(target: Path) -> Iterator[Path]:
     except MasterError:
         raise
     except OSError as error:
-        raise _cannot_write(target, error) from error
+        raise _cannot_write(target, error, need) from error
 
 
-def _cannot_write(target: Path, error: OSError) -> MasterError:
-    reason = error.strerror or str(error)
+def _cannot_write(target: Path, error: OSError, need: _Need) -> MasterError:
+    reason = os.strerror(error.errno) if error.errno else str(error)
     if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         return MasterError(f"cannot build {target}: {reason}.")
     free = format_bytes(shutil.disk_usage(target.parent).free)
     return MasterError(
-        f"cannot build {target}: {reason}. {free} are free in {target.parent}; a build needs room "
-        "for the file and, when R does not fit the memory, for two sorted copies of R. What was "
-        "written is removed; make room or build elsewhere."
+        f"cannot build {target}: {reason}. What was written is removed: {free} are free in "
+        f"{target.parent} now, and {need}. Please make room, or build elsewhere."
     )
 
 

@@ -19,7 +19,7 @@ import os
 import struct
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -128,38 +128,69 @@ class _Trailer:
         return packed + struct.pack("<Q", hash_buffer(packed))
 
 
+class ByteSource(Protocol):
+    """Where the bytes of a page file come from."""
+
+    size: int
+
+    def pread(self, count: int, at: int) -> bytes:
+        """Up to `count` bytes; fewer only where the file ends."""
+
+    def open(self) -> pa.NativeFile:
+        """The same bytes as Arrow reads them."""
+
+
+class _OpenFile:
+    """An open file of this machine."""
+
+    def __init__(self, file: int, path: Path) -> None:
+        self._file, self._path = file, path
+        self.size = os.fstat(file).st_size
+
+    def pread(self, count: int, at: int) -> bytes:
+        return _pread(self._file, count, at)
+
+    def open(self) -> pa.NativeFile:
+        return pa.OSFile(str(self._path))
+
+
 def read_index(file: int, path: Path) -> tuple[PageIndex, pa.Schema]:
     """The index and the schema of an open page file; all but its pages is checked."""
-    trailer = _read_trailer(file, path)
+    return read_index_from(_OpenFile(file, path), path)
+
+
+def read_index_from(source: ByteSource, path: object) -> tuple[PageIndex, pa.Schema]:
+    """The same of a page file whose bytes come from anywhere; `path` is what messages call it."""
+    trailer = _read_trailer(source, path)
     body_start = trailer.at - trailer.index_nbytes
-    body = _pread(file, trailer.index_nbytes, body_start) if body_start > 0 else b""
+    body = source.pread(trailer.index_nbytes, body_start) if body_start > 0 else b""
     if hash_buffer(body) != trailer.index_checksum:
         raise _corrupt(path, "its page index does not match its checksum")
     footer_at = trailer.at + TRAILER_BYTES
-    footer = _pread(file, os.fstat(file).st_size - footer_at, footer_at)
+    footer = source.pread(source.size - footer_at, footer_at)
     if hash_buffer(footer) != trailer.footer_checksum:
         raise _corrupt(path, "its Arrow footer does not match its checksum")
     index = _decode(body, trailer.facts_nbytes)
     if index.offsets[-1] != body_start or index.offsets[0] != index.facts.head_nbytes:
         raise _corrupt(path, "its pages do not lie where its index says")
-    head = _pread(file, index.facts.head_nbytes, 0)
+    head = source.pread(index.facts.head_nbytes, 0)
     if hash_buffer(head) != index.facts.head_checksum:
         raise _corrupt(path, "its header does not match its checksum")
     return index, pa.ipc.read_schema(pa.py_buffer(head[8:]))
 
 
-def _read_trailer(file: int, path: Path) -> _Trailer:
-    size = os.fstat(file).st_size
-    head, tail = _pread(file, 8, 0), _pread(file, _TAIL_BYTES, max(size - _TAIL_BYTES, 0))
+def _read_trailer(source: ByteSource, path: object) -> _Trailer:
+    size = source.size
+    head, tail = source.pread(8, 0), source.pread(_TAIL_BYTES, max(size - _TAIL_BYTES, 0))
     if not tail.endswith(_ARROW_MAGIC):
         if head.startswith(_ARROW_MAGIC):
             raise _corrupt(path, f"it ends without a footer after {size} bytes: it was cut short")
         raise MasterError(f"{path} is not a page file but {_guess(head)}; {_BUILD_HINT}.")
     (footer_nbytes,) = struct.unpack("<i", tail[:4])
     at = size - _TAIL_BYTES - footer_nbytes - _END_MARK_BYTES - TRAILER_BYTES
-    raw = _pread(file, TRAILER_BYTES, at) if footer_nbytes > 0 and at > 0 else b""
+    raw = source.pread(TRAILER_BYTES, at) if footer_nbytes > 0 and at > 0 else b""
     if not raw.startswith(_MAGIC):
-        raise _arrow_without_trailer(path)
+        raise _arrow_without_trailer(source, path)
     if struct.unpack("<Q", raw[_TRAILER.size :])[0] != hash_buffer(raw[: _TRAILER.size]):
         raise _corrupt(path, "its trailer does not match its checksum")
     _, version, _, *rest = _TRAILER.unpack(raw[: _TRAILER.size])
@@ -184,11 +215,11 @@ def _decode(body: bytes, facts_nbytes: int) -> PageIndex:
     return PageIndex(PageFacts(**facts), *arrays)
 
 
-def _arrow_without_trailer(path: Path) -> MasterError:
+def _arrow_without_trailer(source: ByteSource, path: object) -> MasterError:
     """What to say of a file that begins and ends as Arrow's do but has no trailer."""
     try:
-        with pa.OSFile(str(path)) as source:
-            ours = FOOTER_KEY.encode() in (pa.ipc.open_file(source).metadata or {})
+        with source.open() as file:
+            ours = FOOTER_KEY.encode() in (pa.ipc.open_file(file).metadata or {})
     except (pa.ArrowException, OSError) as error:
         return _corrupt(path, f"its footer is not Arrow's ({error})")
     if ours:
@@ -196,7 +227,7 @@ def _arrow_without_trailer(path: Path) -> MasterError:
     return MasterError(f"{path} is an Arrow file but not a page file; {_BUILD_HINT}.")
 
 
-def _corrupt(path: Path, what: str) -> CorruptMasterError:
+def _corrupt(path: object, what: str) -> CorruptMasterError:
     return CorruptMasterError(f"{path} is damaged: {what}. Build it again, or restore a copy.")
 
 

@@ -24,13 +24,30 @@ def keys_for(
 
 
 def key_names(key: str | Sequence[str], schema: pa.Schema, where: str) -> tuple[str, ...]:
-    """The key's columns, which must be there and of types that can be keys."""
-    names = (key,) if isinstance(key, str) else tuple(key)
+    """The key's columns, which must be there and of types that can be keys.
+
+    A name with commas that no column has stands for several.
+    """
+    given = (key,) if isinstance(key, str) else tuple(key)
+    names = tuple(part for name in given for part in _parts(name, schema))
     if not names or len(set(names)) < len(names):
         raise SchemaError(f"a key is one column or several different ones, not {list(names)}.")
     for number in column_numbers(schema, names, where):
-        family(schema.field(number).type)
+        column = schema.field(number)
+        if pa.types.is_null(column.type):
+            raise SchemaError(
+                f"the key column {column.name!r} of {where} has no values, so its type is not "
+                f"known. Cast it; of a CSV file, pass types={{{column.name!r}: 'int64'}} "
+                f"(--type {column.name}=int64) or whatever it is."
+            )
+        family(column.type)
     return names
+
+
+def _parts(name: str, schema: pa.Schema) -> list[str]:
+    if name in schema.names or "," not in name:
+        return [name]
+    return [part.strip() for part in name.split(",") if part.strip()]
 
 
 def column_numbers(schema: pa.Schema, columns: Sequence[str], where: str) -> list[int]:

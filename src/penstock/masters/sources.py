@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import codecs
+import stat
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -10,10 +12,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.errors import MasterError, SchemaError
+from penstock.errors import MasterError, OptionError, SchemaError, did_you_mean
+from penstock.masters.csv_source import CsvOptions, open_csv
 
 _TEXT_SUFFIXES = {".csv": ",", ".tsv": "\t"}
 _COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
+_NOTHING_GIVEN = CsvOptions()
 _PARQUET_BATCH_ROWS = 32 * 1024
 _BUFFER_BYTES = 64 * 1024
 _KINDS = (
@@ -32,19 +36,34 @@ class Source:
     rows: int | None = None
 
 
-def open_source(source: Any) -> Source:
+def open_source(source: Any, csv: CsvOptions = _NOTHING_GIVEN) -> Source:
     """Tell what the source is and open it; raises MasterError for what cannot be read."""
     if isinstance(source, str | Path):
         path = Path(source)
         try:
-            opened = _open_path(path)
+            opened = _open_path(path, csv)
         except (OSError, pa.ArrowException) as error:
             if isinstance(error, MasterError):
                 raise
-            raise MasterError(f"cannot read the source {path}: {_brief(error)}.") from error
+            hint = _advice(path, error)
+            raise MasterError(f"cannot read the source {path}: {_brief(error)}.{hint}") from error
     else:
         opened = _open_data(source)
+        _refuse_options(csv, f"this is a {opened.name}")
     return Source(opened.name, opened.schema, _guarded(opened), opened.rows)
+
+
+def _advice(path: Path, error: Exception) -> str:
+    """What to do about a path that cannot be read."""
+    if isinstance(error, FileNotFoundError):
+        try:
+            neighbours = [p.name for p in path.parent.iterdir()]
+        except OSError:
+            return f" There is no folder {path.parent} either; correct the path."
+        return did_you_mean(path.name, neighbours) or " Correct the path."
+    if isinstance(error, PermissionError):
+        return " Give this user the right to read it, or copy it."
+    return ""
 
 
 def _guarded(source: Source) -> Iterator[pa.RecordBatch]:
@@ -54,6 +73,8 @@ def _guarded(source: Source) -> Iterator[pa.RecordBatch]:
         for batch in source.batches:
             yield batch
             rows += batch.num_rows
+    except MasterError:
+        raise
     except (OSError, pa.ArrowException) as error:
         raise MasterError(
             f"the source {source.name} could not be read on after {rows} rows: {_brief(error)}."
@@ -94,33 +115,85 @@ def _open_iterable(source: Iterable[Any]) -> Source:
     return Source("batches", schema, batches)
 
 
-def _open_path(path: Path) -> Source:
+def _open_path(path: Path, csv: CsvOptions) -> Source:
     if path.is_dir():
-        return _open_parquet(path)
-    with path.open("rb") as file:
-        magic = file.read(6)
-    if magic.startswith(b"PAR1"):
-        return _open_parquet(path)
-    if magic == b"ARROW1":
-        return _open_ipc_file(path)
-    if magic.startswith(b"\xff\xff\xff\xff"):
-        reader = pa.ipc.open_stream(pa.memory_map(str(path)))
-        return Source(str(path), reader.schema, iter(reader))
+        _refuse_options(csv, f"{path} is a folder of Parquet files")
+        return _open_folder(path)
+    magic = _first_bytes(path)
+    kind, opened = _OPENERS.get(magic, ("", None))
+    if opened is not None:
+        _refuse_options(csv, f"{path} is {kind}")
+        return opened(path)
     suffixes = [s.lower() for s in path.suffixes]
     compression = _COMPRESSIONS.get(suffixes[-1]) if suffixes else None
     if compression:
         suffixes.pop()
-    if suffixes and suffixes[-1] in _TEXT_SUFFIXES:
-        return _open_csv(path, _TEXT_SUFFIXES[suffixes[-1]], compression)
-    raise MasterError(f"cannot tell what the source {path} is; give {_KINDS}.")
+    usual = _TEXT_SUFFIXES.get(suffixes[-1]) if suffixes else None
+    if usual is None and csv.delimiter is None:
+        raise MasterError(
+            f"cannot tell what the source {path} is; give {_KINDS}. If it is text in columns, say "
+            "what separates them: delimiter=',' (--delimiter ,), or 'tab'."
+        )
+    if magic[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) and csv.encoding is None:
+        raise MasterError(
+            f"the source {path} is text in UTF-16; pass encoding='utf-16' (--encoding utf-16)."
+        )
+    schema, batches = open_csv(path, usual or ",", compression, csv)
+    return Source(str(path), schema, batches)
+
+
+def _first_bytes(path: Path) -> bytes:
+    """What tells the kind of an ordinary file that is not empty."""
+    status = path.stat()
+    if not stat.S_ISREG(status.st_mode):
+        raise MasterError(
+            f"cannot read the source {path}: it is a pipe or a device, and a source is read more "
+            "than once. Write it to a file first, or pass record batches from Python."
+        )
+    if not status.st_size:
+        raise MasterError(
+            f"cannot read the source {path}: it is empty (0 bytes). Even a table without rows has "
+            "its column names; write the file again."
+        )
+    with path.open("rb") as file:
+        magic = file.read(6)
+    return next((known for known in _OPENERS if magic.startswith(known)), magic)
+
+
+def _refuse_options(csv: CsvOptions, what: str) -> None:
+    if csv.given:
+        raise OptionError(
+            f"{' and '.join(csv.given)}: for CSV files only; {what}, which has types of its own. "
+            "Leave the option out; to change a type, cast before building."
+        )
+
+
+def _open_folder(path: Path) -> Source:
+    files = [p for p in sorted(path.rglob("*")) if p.is_file() and p.name[0] not in "._"]
+    if not files:
+        raise MasterError(f"the folder {path} has no Parquet files, nor any others; give {_KINDS}.")
+    try:
+        return _open_parquet(path)
+    except pa.ArrowInvalid as error:
+        strange = [p for p in files if not _is_parquet(p)]
+        if not strange:
+            raise
+        has = "other files beside Parquet" if len(strange) < len(files) else "no Parquet files"
+        raise MasterError(
+            f"the folder {path} has {has} ({len(strange):,} of another kind, such as "
+            f"{strange[0].name}). Take those out, or give one file: {_KINDS}."
+        ) from error
+
+
+def _is_parquet(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(4) == b"PAR1"
 
 
 def _open_parquet(path: Path) -> Source:
     from pyarrow import dataset
 
     found = dataset.dataset(str(path), format="parquet", partitioning="hive")
-    if not found.files:
-        raise MasterError(f"the folder {path} has no Parquet files; give {_KINDS}.")
     # Each of these keeps Arrow from reading ahead: it would hold several row groups at once.
     batches = found.to_batches(
         batch_size=_PARQUET_BATCH_ROWS,
@@ -140,9 +213,14 @@ def _open_ipc_file(path: Path) -> Source:
     return Source(str(path), reader.schema, batches)
 
 
-def _open_csv(path: Path, delimiter: str, compression: str | None) -> Source:
-    from pyarrow import csv
-
-    file = pa.input_stream(str(path), compression=compression)
-    reader = csv.open_csv(file, parse_options=csv.ParseOptions(delimiter=delimiter))
+def _open_ipc_stream(path: Path) -> Source:
+    reader = pa.ipc.open_stream(pa.memory_map(str(path)))
     return Source(str(path), reader.schema, iter(reader))
+
+
+_OPENERS: dict[bytes, tuple[str, Callable[[Path], Source]]] = {
+    b"PAR1": ("a Parquet file", _open_parquet),
+    b"ARROW1": ("an Arrow file", _open_ipc_file),
+    b"\xff\xff\xff\xff": ("an Arrow stream", _open_ipc_stream),
+}
+"""The first bytes of files that say what they are."""

@@ -12,8 +12,8 @@ def refusal(kind: type[PenstockError], call: Callable[[], object]) -> str:
 
     >>> from penstock.budget import parse_bytes
     >>> from penstock.errors import BudgetError
-    >>> refusal(BudgetError, lambda: parse_bytes(-1))
-    'a budget must be above zero bytes; -1 is not.'
+    >>> refusal(BudgetError, lambda: parse_bytes(-1)).partition(";")[0]
+    'a size must be above zero bytes'
     """
     try:
         call()

@@ -1,0 +1,153 @@
+"""From what `enrich` was asked to the DataFrame that it returns: all that the driver does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, Observation
+from pyspark.sql.types import ArrayType, LongType, StructField, StructType
+
+from penstock.joins import JoinPlan
+from penstock.joins.binding import MISS, Binding, On, OnMiss
+from penstock.spark.at_once import AtOnce, task_function
+from penstock.spark.checks import (
+    carried_metadata,
+    mark,
+    refuse_duplicates,
+    unused_name,
+)
+from penstock.spark.enrichment import (
+    Enrichment,
+    Examined,
+    examine,
+    examine_on_executor,
+    given_shape,
+)
+from penstock.spark.metering import PREFIX, observed
+from penstock.spark.reaching import reference
+from penstock.spark.schemas import arrow_schema, refuse_collations, spark_type
+from penstock.spark.shards import parse_shards, sharded
+from penstock.spark.task_metrics import COLUMN
+from penstock.spark.types import handed_over
+
+
+@dataclass(frozen=True)
+class Definition:
+    """One `enrich`, checked: what goes in, what comes out, and what each task is told."""
+
+    df: DataFrame
+    enrichment: Enrichment
+    examined: Examined
+    binding: Binding
+    name: str
+    shards: int | None
+    waits: bool
+
+    @classmethod
+    def of(
+        cls,
+        df: DataFrame,
+        *,
+        master: Any,
+        on: On,
+        columns: Sequence[str] | None,
+        plan: JoinPlan,
+        shards: int | None,
+        on_miss: OnMiss,
+        name: str | None,
+        master_schema: pa.Schema | None,
+        waits: bool,
+    ) -> Definition:
+        """Find out all that must be known, and raise all that is wrong."""
+        parts = parse_shards(shards)
+        case_sensitive = df.sparkSession.conf.get("spark.sql.caseSensitive", "false") == "true"
+        refuse_duplicates(df.columns, case_sensitive=case_sensitive)
+        if isinstance(columns, str):
+            columns = [columns]
+        enrichment = Enrichment(
+            reference(master), plan, on, None if columns is None else tuple(columns), on_miss
+        )
+        stream = arrow_schema(df.schema)
+        if master_schema is not None:
+            examined = Examined(given_shape(master_schema, on))
+        elif enrichment.master.is_on_this_machine and not _is_connect(df):
+            examined = examine(enrichment, stream, parts)
+        else:
+            examined = examine_on_executor(df.sparkSession, enrichment, stream, parts)
+        binding = enrichment.bind(examined.shape, stream)
+        # By name from here on: a master built again may have more columns.
+        enrichment = replace(enrichment, columns=binding.columns)
+        refuse_duplicates(binding.output_schema.names, case_sensitive=case_sensitive)
+        refuse_collations(df.schema, binding.stream_key)
+        chosen = unused_name(name or enrichment.master.name, df.schema)
+        return cls(df, enrichment, examined, binding, chosen, parts, waits)
+
+    @property
+    def added(self) -> tuple[pa.DataType, ...]:
+        """The Arrow types in which the added columns are handed to Spark."""
+        fields = list(self.binding.output_schema)[len(self.df.columns) :]
+        return tuple(handed_over(f.type, f.name) for f in fields)
+
+    def output_schema(self, *, nullable: bool) -> StructType:
+        """The input's fields with their metadata, then the added ones with our mark.
+
+        Where tasks tell metrics every field must be nullable, for the metrics row.
+        """
+        kept = [
+            StructField(f.name, f.dataType, f.nullable or nullable, carried_metadata(f))
+            for f in self.df.schema.fields
+        ]
+        marked = mark(self.name, waits=self.waits)
+        shape = self.examined.shape
+        added = [
+            StructField(n, spark_type(shape.schema.field(n).type, n), True, marked)
+            for n in self.binding.columns
+        ]
+        if self.binding.on_miss == "mark":
+            added.append(StructField(MISS, spark_type(pa.string(), MISS), True, marked))
+        return StructType([*kept, *added])
+
+    def spread(self) -> DataFrame:
+        """The input, in shards if there are to be any."""
+        if self.shards is None:
+            return self.df
+        meeting, shape = self.binding.meeting, self.examined.shape
+        return sharded(
+            self.df,
+            self.shards,
+            self.binding.stream_key,
+            list(zip(meeting.stream_types, meeting.master_types, strict=True)),
+            shape.hash_seed,
+            self.examined.cuts,
+        )
+
+    def at_once(self, observation: Observation | None) -> DataFrame:
+        """The DataFrame whose tasks answer every row before they end."""
+        measured = self.df.isStreaming or observation is not None
+        shape, df, renamed = self.examined.shape, self.spread(), None
+        if any("." in name or "`" in name for name in df.columns):
+            # PySpark's mapInArrow takes such a name for a path.
+            renamed = tuple(df.columns)
+            df = df.toDF(*[f"c{number}" for number in range(len(renamed))])
+        task = AtOnce(
+            self.enrichment,
+            self.enrichment.identity,
+            tuple(shape.schema.field(n) for n in self.binding.read_columns),
+            shape.key,
+            self.added,
+            measured,
+            renamed,
+        )
+        schema = self.output_schema(nullable=measured)
+        if not measured:
+            return df.mapInArrow(task_function(task), schema)
+        schema = schema.add(StructField(COLUMN, ArrayType(LongType())))
+        rows = df.mapInArrow(task_function(task), schema)
+        return observed(rows, observation if observation is not None else PREFIX + self.name)
+
+
+def _is_connect(df: DataFrame) -> bool:
+    return type(df).__module__.startswith("pyspark.sql.connect")

@@ -1,0 +1,119 @@
+"""`enrich`: a Spark DataFrame in, the same rows with the master's columns out."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from penstock.errors import OptionError, StateError
+from penstock.spark.installed import require_pyspark
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, Observation
+
+    from penstock.joins import JoinPlan
+    from penstock.joins.binding import On, OnMiss
+    from penstock.joins.waits import MaxWait
+    from penstock.masters import Master
+
+DEFAULT_BUDGET = "50MB"
+Drain = Literal["pause", "deadline"]
+
+
+def enrich(
+    df: DataFrame,
+    *,
+    master: str | os.PathLike[str] | Master,
+    on: On,
+    columns: Sequence[str] | None = None,
+    budget: int | str = DEFAULT_BUDGET,
+    join: str | JoinPlan = "auto",
+    max_wait: MaxWait = None,
+    drain: Drain = "pause",
+    shards: int | None = None,
+    on_miss: OnMiss = "null",
+    name: str | None = None,
+    master_schema: pa.Schema | None = None,
+    observation: Observation | None = None,
+) -> DataFrame:
+    """Join a DataFrame, streaming or not, with a master that stays where it is.
+
+    Every column of `df` is kept, with its metadata (so watermarks survive), and the master's are
+    added. Rows come out in no particular order. All errors in what is asked for are raised here.
+
+    Args:
+        df: a DataFrame of classic Spark or Spark Connect.
+        master: the path or URI of a page file, as executors see it (`sparkfiles:NAME` for a file
+            that was given to Spark by `addFile` or `addArtifact`), or an open master that pickles.
+        on: the key: a column name that both sides have, a pair (stream column, master column), a
+            list of these for a composite key, or a dictionary from stream to master columns.
+        columns: the master's columns to add; all but the key if not given.
+        budget: bytes that the operator in one Python worker holds at most, as "50MB" or a number.
+        join: "auto" (ROOTJOIN), the name of another join, or a plan, which brings its own budget.
+        max_wait: None answers every row within its micro-batch.
+        drain: for `max_wait`: "pause" lets rows go when the stream pauses, "deadline" holds them
+            to `max_wait`.
+        shards: so many partitions by key range, so that no two tasks of a micro-batch read the same
+            part of the master; None leaves the partitions as they are.
+        on_miss: what becomes of a row without a partner: "null" puts it out with nulls, "drop"
+            leaves it out, "mark" puts it out with nulls and the reason in the column `_miss`.
+        name: what metrics call this enrichment; the master's file name if not given.
+        master_schema: the master's schema, if neither the driver nor a small job on an executor
+            should open it before the query runs.
+        observation: for a DataFrame that is not streaming: takes the metrics.
+
+    >>> import penstock
+    >>> stream.transform(penstock.enrich, master="products.arrow", on="sku")  # doctest: +SKIP
+    """
+    require_pyspark()
+    from penstock.spark.checks import refuse_waiting_with, require_dataframe
+    from penstock.spark.defining import Definition
+
+    require_dataframe(df)
+    if drain not in ("pause", "deadline"):
+        raise OptionError.out_of_range("drain", drain, "'pause' or 'deadline'")
+    waits = max_wait is not None and df.isStreaming
+    if waits:
+        refuse_waiting_with(df.schema)
+    if observation is not None and df.isStreaming:
+        raise OptionError(
+            "an Observation ends with the first micro-batch. Leave it out; "
+            "penstock.spark.metrics(query) has the metrics of a streaming query."
+        )
+    definition = Definition.of(
+        df,
+        master=master,
+        on=on,
+        columns=columns,
+        plan=_plan(join, budget),
+        shards=shards,
+        on_miss=on_miss,
+        name=name,
+        master_schema=master_schema,
+        waits=waits,
+    )
+    if waits:
+        raise StateError(
+            "max_wait on a stream is not built yet. Leave it out: every row is then answered "
+            "within its micro-batch."
+        )
+    return definition.at_once(observation)
+
+
+def _plan(join: Any, budget: int | str) -> JoinPlan:
+    from penstock.joins import JoinPlan, RootJoin, named
+
+    if isinstance(join, JoinPlan):
+        if budget not in (DEFAULT_BUDGET, join.budget):
+            raise OptionError(
+                f"budget={budget!r} beside a plan, which has a budget of its own "
+                f"({join.budget!r}); give one of them."
+            )
+        return join
+    if not isinstance(join, str):
+        raise OptionError(
+            f"join is 'auto', the name of a join or a plan such as RootJoin(), not {join!r}."
+        )
+    return RootJoin(budget=budget) if join == "auto" else named(join, budget=budget)

@@ -1,0 +1,149 @@
+"""What one `enrich` means, in a form that goes to every task; and what is found out before any."""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.errors import MasterError, PenstockError, SchemaError
+from penstock.joins import JoinPlan, SemiStreamJoin
+from penstock.joins.binding import Binding, On, OnMiss
+from penstock.keys import codes_of
+from penstock.masters import Master
+from penstock.spark.reaching import Reference
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True)
+class MasterShape:
+    """What must be known of a master to tell what a join with it puts out."""
+
+    schema: pa.Schema
+    key: tuple[str, ...]
+    hash_seed: int
+
+    @classmethod
+    def of(cls, master: Master) -> MasterShape:
+        return cls(master.schema, tuple(master.key), master.hash_seed)
+
+
+@dataclass(frozen=True)
+class Enrichment:
+    """Master, join and columns of one `enrich`: picklable, small, the same for every task."""
+
+    master: Reference
+    plan: JoinPlan
+    on: On
+    columns: tuple[str, ...] | None
+    on_miss: OnMiss
+
+    @property
+    def identity(self) -> str:
+        """Equal for enrichments that can share an operator and its cache."""
+        return hashlib.blake2b(pickle.dumps(self), digest_size=16).hexdigest()
+
+    def bind(self, shape: MasterShape, stream_schema: pa.Schema) -> Binding:
+        """The columns that go in and come out; raises what is wrong with them."""
+        # A binding asks a master for its schema, key and seed only.
+        known = cast(Master, shape)
+        return Binding.resolve(known, stream_schema, self.on, self.on_miss, self.columns)
+
+    def build(self, master: Master, stream_schema: pa.Schema) -> SemiStreamJoin:
+        """The operator."""
+        return self.plan.build(
+            master, stream_schema, on=self.on, on_miss=self.on_miss, columns=self.columns
+        )
+
+
+@dataclass(frozen=True)
+class Examined:
+    """What opening the master told: its shape, and key codes that cut it into equal parts."""
+
+    shape: MasterShape
+    cuts: tuple[int, ...] = ()
+
+
+def examine(enrichment: Enrichment, stream_schema: pa.Schema, parts: int | None) -> Examined:
+    """Open the master, try to build the join, and tell; raises what is wrong.
+
+    `parts` asks for the codes of the keys that begin its second, third … part of equal size.
+    """
+    master = enrichment.master.open()
+    try:
+        enrichment.build(master, stream_schema)
+        cuts = _cuts(master, parts) if parts else ()
+        return Examined(MasterShape.of(master), cuts)
+    finally:
+        master.close()
+
+
+def _cuts(master: Master, parts: int) -> tuple[int, ...]:
+    pages = np.unique(np.arange(1, parts) * master.num_pages // parts)
+    firsts = []
+    for page in pages[pages > 0].tolist():
+        rows = master.read([page], list(master.key)).slice(0, 1).combine_chunks()
+        key = [rows.column(n).combine_chunks() for n in master.key]
+        firsts.append(int(codes_of(key, master.hash_seed)[0]))
+    return tuple(firsts)
+
+
+def examine_on_executor(
+    spark: SparkSession, enrichment: Enrichment, stream_schema: pa.Schema, parts: int | None
+) -> Examined:
+    """The same by a job of one task, for a master that only executors can open."""
+
+    def ask(batches: object) -> object:
+        try:
+            answer: object = examine(enrichment, stream_schema, parts)
+        except PenstockError as error:
+            answer = error
+        yield pa.record_batch({"answer": pa.array([pickle.dumps(answer)], pa.binary())})
+
+    # One partition: its only task is the only one that is asked.
+    rows = spark.range(0, 1, 1, 1).mapInArrow(ask, "answer binary").collect()  # type: ignore[arg-type]
+    answer = pickle.loads(bytes(rows[0][0]))
+    if isinstance(answer, MasterError):
+        raise type(answer)(f"on an executor: {answer}") from answer
+    if isinstance(answer, Exception):
+        raise answer
+    return cast(Examined, answer)
+
+
+def given_shape(schema: pa.Schema, on: On) -> MasterShape:
+    """The shape of a master whose schema the caller gives; its key is what the join is on."""
+    if not isinstance(schema, pa.Schema):
+        raise SchemaError(
+            f"master_schema is a pyarrow.Schema, not {type(schema).__name__}; it is the schema "
+            "attribute of the open master."
+        )
+    from penstock.joins.binding import _pairs
+
+    key = tuple(theirs for _, theirs in _pairs(on, ()))
+    return MasterShape(schema, key, 0)
+
+
+def require_promised(promised: Sequence[pa.Field], key: Sequence[str], master: Master) -> None:
+    """Raise when a master, built again, no longer has what the query was defined with."""
+    for field in promised:
+        at = master.schema.get_field_index(field.name)
+        have = master.schema.field(at).type if at >= 0 else None
+        if have != field.type:
+            now = "gone" if have is None else str(have)
+            raise SchemaError(
+                f"the master's column {field.name!r} was {field.type} when the query was defined "
+                f"and is {now} in version {master.version}. Define the query again, or build the "
+                "master with the columns that it had."
+            )
+    if set(master.key) != set(key):
+        raise SchemaError(
+            f"the master's key was ({', '.join(key)}) when the query was defined and is "
+            f"({', '.join(master.key)}) in version {master.version}. Define the query again."
+        )

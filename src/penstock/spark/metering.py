@@ -1,0 +1,120 @@
+"""The metrics of `enrich` on the driver: observed by Spark, added up over tasks, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame, Observation
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.listener import StreamingQueryListener
+from pyspark.sql.streaming.query import StreamingQuery
+
+from penstock.spark.task_metrics import COLUMN, METRICS
+
+PREFIX = "penstock:"
+"""Before an enrichment's name in what Spark observes."""
+_OBSERVED = "metrics"
+
+
+@dataclass(frozen=True)
+class EnrichMetrics:
+    """What one `enrich` did in one micro-batch, over all its tasks.
+
+    `metrics["hitCount"]` and the like are the numbers of `docs/spark.md`; times are milliseconds.
+    """
+
+    name: str
+    batch_id: int | None
+    values: Mapping[str, float]
+
+    def __getitem__(self, metric: str) -> float:
+        return self.values[metric]
+
+    @property
+    def hit_share(self) -> float:
+        """The share of rows that were answered from the cache."""
+        rows = self.values["rowsIn"]
+        return self.values["hitCount"] / rows if rows else 0.0
+
+    @property
+    def rows_per_page_read(self) -> float:
+        """Waiting rows answered per page read; cache hits do not count."""
+        reads = self.values["loadCount"]
+        return self.values["rowsReadFor"] / reads if reads else 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain values, ready for JSON."""
+        return {
+            "name": self.name,
+            "batchId": self.batch_id,
+            **self.values,
+            "hitShare": self.hit_share,
+            "rowsPerPageRead": self.rows_per_page_read,
+        }
+
+
+def observed(df: DataFrame, observation: str | Observation) -> DataFrame:
+    """`df` without its metrics rows and their column, which Spark observes under this name.
+
+    Spark updates every aggregate for every row, so there is only one: the tasks' lists are
+    collected, and added up when the batch is over.
+    """
+    # The array of one element binds the collected lists to a name, so that they are collected once.
+    totals = ", ".join(f"'{m.name}', {_over_tasks(i)}" for i, m in enumerate(METRICS))
+    counted = F.expr(f"transform(array(collect_list({COLUMN})), tasks -> map({totals}))[0]")
+    return df.observe(observation, counted.alias(_OBSERVED)).where(f"{COLUMN} is null").drop(COLUMN)
+
+
+def _over_tasks(number: int) -> str:
+    metric = METRICS[number]
+    each = f"transform(tasks, task -> task[{number}] / {metric.divisor})"
+    if metric.over_tasks == "max":
+        return f"coalesce(array_max({each}), 0D)"
+    return f"aggregate({each}, 0D, (total, one) -> total + one)"
+
+
+def metrics(source: StreamingQuery | Observation) -> list[EnrichMetrics]:
+    """What every `enrich` of a query did in its recent micro-batches, the oldest first.
+
+    Spark keeps the last hundred micro-batches. Of a batch DataFrame, give the Observation that was
+    given to `enrich`; this then waits for the job to end.
+    """
+    if not hasattr(source, "recentProgress"):  # classic Spark and Connect have an Observation each
+        return [EnrichMetrics(source._name or "", None, _plain(source.get))]
+    return [found for progress in source.recentProgress for found in _in_progress(progress)]
+
+
+def _in_progress(progress: Any) -> Iterator[EnrichMetrics]:
+    for name, row in (progress["observedMetrics"] or {}).items():
+        if name.startswith(PREFIX):
+            yield EnrichMetrics(name.removeprefix(PREFIX), int(progress["batchId"]), _plain(row))
+
+
+def _plain(row: Any) -> dict[str, float]:
+    # An Observation gives a dictionary, a query a row; Connect's has the values apart from names.
+    found = row[_OBSERVED] if isinstance(row, dict) else row[0]
+    if isinstance(found, list):
+        found = found[0]
+    return {metric.name: float(found[metric.name]) for metric in METRICS}
+
+
+class MetricsListener(StreamingQueryListener):
+    """Calls a function with the metrics of every `enrich` after every micro-batch.
+
+    `spark.streams.addListener(MetricsListener(print))`.
+    """
+
+    def __init__(self, heard: Callable[[EnrichMetrics], object]) -> None:
+        self._heard = heard
+
+    def onQueryStarted(self, event: Any) -> None: ...
+
+    def onQueryProgress(self, event: Any) -> None:
+        for found in _in_progress(event.progress):
+            self._heard(found)
+
+    def onQueryIdle(self, event: Any) -> None: ...
+
+    def onQueryTerminated(self, event: Any) -> None: ...

@@ -1,0 +1,94 @@
+"""The operators of one Python worker, kept from task to task with their caches.
+
+A Python worker of Spark runs one task at a time, and is used again for later micro-batches. A task
+takes the operator out of the registry and puts it back only when every row was answered: whatever
+ends a task early leaves no half-answered rows to the next one. What is kept can be lost at any time
+with the worker; a new one is built from the enrichment alone.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import cast
+
+import pyarrow as pa
+
+from penstock.errors import PenstockError
+from penstock.joins import SemiStreamJoin
+from penstock.masters import Master
+from penstock.spark.enrichment import Enrichment, require_promised
+from penstock.spark.timed_reads import TimedReads
+
+_KEPT_SECONDS = 120.0
+"""An operator that no task wanted for so long is dropped: its query has probably ended."""
+
+
+@dataclass
+class Operator:
+    """A join with its master, for rows of one schema."""
+
+    identity: str
+    schema: pa.Schema
+    join: SemiStreamJoin
+    reads: TimedReads
+    warm: bool = False
+    """Whether it has served a task before."""
+    used_at: float = field(default=0.0)
+
+    def close(self) -> None:
+        self.reads.close()
+
+
+_IDLE: dict[str, Operator] = {}
+
+
+def take(
+    identity: str,
+    enrichment: Enrichment,
+    schema: pa.Schema,
+    promised: Sequence[pa.Field],
+    key: Sequence[str],
+) -> Operator:
+    """The operator of this enrichment, on the master's newest version, with no row in it.
+
+    `promised` are the master's columns that the query was defined with, `key` its key.
+    """
+    _drop_idle(time.monotonic())
+    kept = _IDLE.pop(identity, None)
+    if kept is not None and kept.schema.equals(schema):
+        try:
+            kept.join.refresh(kept.reads.refresh())
+        except PenstockError:
+            # The new version has other columns, or pages that do not fit: begin anew, and say so
+            # if that is not possible either.
+            kept.close()
+        else:
+            kept.warm = True
+            return kept
+    elif kept is not None:
+        kept.close()
+    master = enrichment.master.open()
+    try:
+        require_promised(promised, key, master)
+        reads = TimedReads(master)
+        join = enrichment.build(cast(Master, reads), schema)
+    except BaseException:
+        master.close()
+        raise
+    return Operator(identity, schema, join, reads)
+
+
+def put_back(operator: Operator) -> None:
+    """Keep an operator whose rows are all answered for the next task."""
+    before = _IDLE.pop(operator.identity, None)
+    if before is not None:
+        before.close()
+    operator.used_at = time.monotonic()
+    _IDLE[operator.identity] = operator
+
+
+def _drop_idle(now: float) -> None:
+    for identity in [i for i, o in _IDLE.items() if now - o.used_at > _KEPT_SECONDS]:
+        _IDLE.pop(identity).close()

@@ -1,0 +1,89 @@
+"""How a master reaches the executors: by an address that they open, or pickled."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from penstock.errors import OptionError
+from penstock.masters import Master, open_master
+
+SPARK_FILES = "sparkfiles:"
+"""Before the name of a file that was given to Spark with `addFile` or `addArtifact`."""
+
+
+@dataclass(frozen=True)
+class Address:
+    """A master that whoever needs it opens by path or URI."""
+
+    address: str
+
+    def open(self) -> Master:
+        if self.address.startswith(SPARK_FILES):
+            from pyspark import SparkFiles
+
+            return open_master(SparkFiles.get(self.address.removeprefix(SPARK_FILES)))
+        return open_master(self.address)
+
+    @property
+    def name(self) -> str:
+        return Path(self.address.removeprefix(SPARK_FILES)).stem
+
+    @property
+    def is_on_this_machine(self) -> bool:
+        """Whether what the address means here can be looked at; elsewhere it may mean another."""
+        if self.address.startswith(SPARK_FILES):
+            return False
+        return "://" in self.address or Path(self.address).exists()
+
+    def __str__(self) -> str:
+        return self.address
+
+
+@dataclass(frozen=True)
+class Carried:
+    """A master that was opened by the caller and goes along with each task, pickled."""
+
+    pickled: bytes
+    described: str
+    name: str
+    is_on_this_machine: bool = True
+
+    def open(self) -> Master:
+        master: Master = pickle.loads(self.pickled)
+        return master
+
+    def __str__(self) -> str:
+        return self.described
+
+
+Reference = Address | Carried
+
+
+def reference(master: Any) -> Reference:
+    """What a person gives as `master=`, in a form that every process can open."""
+    if isinstance(master, str | os.PathLike):
+        text = os.fspath(master)
+        if not isinstance(text, str) or not text.strip():
+            raise OptionError(f"master={master!r} is no path; give a path, a URI or a master.")
+        if text.startswith(SPARK_FILES) or "://" in text:
+            return Address(text)
+        path = Path(text).expanduser()
+        return Address(str(path.absolute() if path.exists() else path))
+    if not isinstance(master, Master):
+        raise OptionError(
+            f"master is a path, a URI or an open master, not a {type(master).__name__}. Build a "
+            "master with penstock.build_master(table, path, key=…) and give its path."
+        )
+    try:
+        pickled = pickle.dumps(master)
+    except Exception as error:
+        raise OptionError(
+            f"{master!r} cannot be sent to executors ({error}). Give its path or URI instead, or "
+            "write __reduce__ so that it is opened again where it is needed."
+        ) from error
+    named = Path(str(getattr(master, "path", type(master).__name__))).stem
+    return Carried(pickled, repr(master), named)

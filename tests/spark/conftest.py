@@ -1,0 +1,122 @@
+"""One Spark session for all tests that need one; they run in one process."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from penstock.masters import build_master
+from penstock.spark import local_session
+
+HERE = Path(__file__).parent
+
+
+@pytest.hookimpl(tryfirst=True)  # before xdist looks for groups
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.is_relative_to(HERE) and "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("spark"))
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    session = local_session("penstock-tests", directory=tmp_path_factory.mktemp("spark"))
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def products(tmp_path: Path) -> pa.Table:
+    """2 000 products; every third number is one, every fiftieth has two rows."""
+    number = np.arange(2000) * 3
+    number[::50] += 3
+    return pa.table(
+        {
+            "sku": pa.array(number, pa.int64()),
+            "price": number * 0.25,
+            "vendor": [None if n % 7 == 0 else f"vendor {n % 11}" for n in number.tolist()],
+        }
+    )
+
+
+@pytest.fixture
+def master(products: pa.Table, tmp_path: Path) -> Path:
+    path = tmp_path / "products.arrow"
+    build_master(products, path, "sku", page_bytes=2048)
+    return path
+
+
+def sales(rows: int, seed: int = 7, keys: int = 6100) -> pa.Table:
+    """Sales of which most have a product and some a null for one."""
+    random = np.random.default_rng(seed)
+    sku = (random.zipf(1.3, rows) * 7919) % keys
+    at = np.arange(rows) * 1_000_000 + 1_700_000_000_000_000
+    return pa.table(
+        {
+            "sku": pa.array(sku, pa.int64(), mask=random.random(rows) < 0.02),
+            "sale": pa.array(np.arange(rows) + seed * 1_000_000),
+            "at": pa.array(at, pa.timestamp("us", "UTC")),
+        }
+    )
+
+
+class Feed:
+    """A folder of Parquet files that a streaming query reads, one file a micro-batch."""
+
+    def __init__(self, spark: SparkSession, folder: Path) -> None:
+        self._spark, self._folder = spark, folder
+        self._files = 0
+        self.tables: list[pa.Table] = []
+        folder.mkdir()
+
+    def add(self, *tables: pa.Table) -> None:
+        for table in tables:
+            file = self._folder / f"{self._files:04}.parquet"
+            pq.write_table(table, file)
+            # Spark reads files in the order of their times, which may be equal.
+            self._files += 1
+            os.utime(file, (1_700_000_000 + self._files,) * 2)
+            self.tables.append(table)
+
+    @property
+    def everything(self) -> pa.Table:
+        return pa.concat_tables(self.tables)
+
+    def stream(self, files: int = 1) -> DataFrame:
+        schema = self._spark.read.parquet(str(self._folder)).schema
+        reader = self._spark.readStream.schema(schema).option("maxFilesPerTrigger", files)
+        return reader.parquet(str(self._folder))
+
+
+@pytest.fixture
+def feed(spark: SparkSession, tmp_path: Path) -> Feed:
+    return Feed(spark, tmp_path / "feed")
+
+
+Drain = Callable[[DataFrame], Any]
+
+
+@pytest.fixture
+def drain(tmp_path: Path) -> Drain:
+    """Runs a query to its end on the same checkpoint each time; its rows go to `tmp_path/sink`."""
+
+    def run(df: DataFrame) -> Any:
+        query = (
+            df.writeStream.format("parquet")
+            .option("path", str(tmp_path / "sink"))
+            .option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination(120)
+        return query
+
+    return run

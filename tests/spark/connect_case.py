@@ -1,0 +1,82 @@
+"""Run by `test_connect`, in a process of its own: a process has one kind of session."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import Observation, SparkSession
+
+import penstock
+from penstock.errors import MasterError, SchemaError
+from penstock.spark import EnrichMetrics, MetricsListener, local_session, metrics
+
+
+def main(folder: Path) -> dict[str, Any]:
+    spark = local_session("penstock-connect", connect=True, directory=folder / "spark")
+    try:
+        return use(spark, folder)
+    finally:
+        # A listener's thread would keep the process alive.
+        spark.stop()
+
+
+def use(spark: SparkSession, folder: Path) -> dict[str, Any]:
+    master = str(folder / "products.arrow")
+    told: dict[str, Any] = {"session": type(spark).__module__}
+
+    observation = Observation("goods")
+    stream = pq.read_table(folder / "feed" / "0.parquet")
+    df = spark.createDataFrame(stream)
+    out = penstock.enrich(df, master=master, on="sku", on_miss="mark", observation=observation)
+    pq.write_table(out.toArrow(), folder / "batch.parquet")
+    told["observed"] = metrics(observation)[0].to_dict()
+
+    # The client has no such file; the executor's answer comes back as an error here.
+    try:
+        penstock.enrich(df, master=str(folder / "none.arrow"), on="sku")
+    except MasterError as error:
+        told["no file"] = str(error)
+    try:
+        penstock.enrich(df, master=master, on="skuu")
+    except SchemaError as error:
+        told["no column"] = str(error)
+    given = penstock.enrich(
+        df,
+        master=str(folder / "none.arrow"),
+        on="sku",
+        master_schema=pa.schema({"sku": pa.int64(), "price": pa.float64()}),
+    )
+    told["given"] = given.columns
+
+    heard: list[EnrichMetrics] = []
+    spark.streams.addListener(MetricsListener(heard.append))
+    feed = spark.readStream.schema(df.schema).option("maxFilesPerTrigger", 1)
+    timed = feed.parquet(str(folder / "feed")).withWatermark("at", "1 minute")
+    enriched = penstock.enrich(timed, master=master, on="sku", shards=2)
+    told["watermark kept"] = enriched.schema["at"].metadata == timed.schema["at"].metadata
+    query = (
+        enriched.writeStream.format("parquet")
+        .option("path", str(folder / "sink"))
+        .option("checkpointLocation", str(folder / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination(120)
+    told["batches"] = [found.to_dict() for found in metrics(query)]
+    pq.write_table(spark.read.parquet(str(folder / "sink")).toArrow(), folder / "stream.parquet")
+    for _ in range(100):
+        if len(heard) >= 2:
+            break
+        time.sleep(0.1)
+    told["heard"] = len(heard)
+    return told
+
+
+if __name__ == "__main__":
+    sys.stdout.write("TOLD " + json.dumps(main(Path(sys.argv[1]))) + "\n")
