@@ -75,8 +75,8 @@ def _split(table, codes, usable, hit, hottest, hit_rows, heads, miss_rows):  # t
         miss_rows[misses] = i
         hits += found
         misses += not found
-        warmer = found and entry >> np.int64(32) < hottest
-        table[at, 1] = entry + (np.int64(hit) << np.int64(32)) * np.int64(warmer)
+        if found and entry >> np.int64(32) < hottest:
+            table[at, 1] = entry + (np.int64(hit) << np.int64(32))
     return hits, misses
 
 

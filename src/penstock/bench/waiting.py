@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -30,17 +29,17 @@ class WindowObserver:
 
     def __init__(self, join: SemiStreamJoin, watch: Stopwatch) -> None:
         self._join, self._watch = join, watch
-        self._admit, self._read = join.window.admit, join.master.read
+        self._admit, self._fetch = join.window.admit, join.fetch
         join.window.admit = self._admitting  # type: ignore[method-assign]
-        join.master.read = self._reading  # type: ignore[method-assign]
+        join.fetch = self._fetching  # type: ignore[method-assign]
         self._steady_from: tuple[JoinStats, float] | None = None
         self._steady_to: tuple[JoinStats, float] | None = None
         self._looking = True
         self._forget()
 
     def detach(self) -> None:
-        """Leave join and master as they were."""
-        del self._join.window.admit, self._join.master.read
+        """Leave the join as it was."""
+        del self._join.window.admit, self._join.fetch
 
     def flush_begins(self) -> None:
         """The steady part ends here, if it ever began."""
@@ -86,16 +85,14 @@ class WindowObserver:
         self._watch.start()
         return slots
 
-    def _reading(
-        self, pages: Sequence[int] | PageNumbers, columns: Sequence[str]
-    ) -> pa.RecordBatch:
+    def _fetching(self, pages: PageNumbers) -> pa.Table:
         self._watch.stop()
         if self._looking:
             self._look(pages)
         self._watch.start()
-        return self._read(pages, columns)
+        return self._fetch(pages)
 
-    def _look(self, pages: Sequence[int] | PageNumbers) -> None:
+    def _look(self, pages: PageNumbers) -> None:
         window = self._join.window
         left, unprobed = rows_in_hand(self._join)
         if self._steady_from is None and self._steady_to is None:

@@ -292,11 +292,11 @@ class SemiStreamJoin:
     def _work_to_empty(self) -> bool:
         if self._work_on_hand():
             return True
-        if not len(self.window):
-            return False
-        return self._read_pages(
-            InPageOrder().next(self.window, self._now, len(self.window), self.pages_per_read)
-        )
+        return bool(len(self.window)) and self._read_pages(self._next_to_empty())
+
+    def _next_to_empty(self) -> Int64s:
+        """Pages to read next when every row is to be answered."""
+        return InPageOrder().next(self.window, self._now, len(self.window), self.pages_per_read)
 
     def _take_in(self, batch: pa.RecordBatch, arrivals: Int64s) -> None:
         """Answer what can be answered now; the rest of the rows are to be admitted."""
@@ -381,14 +381,15 @@ class SemiStreamJoin:
         if not len(pages):
             return False
         pages = np.sort(pages)
-        rows = PageRows(self.binding, self._read(pages))
+        rows = PageRows(self.binding, self.fetch(pages))
         self._counters.page_reads += len(pages)
         waiting = self.window.count[pages].astype(np.int64)
         self.schedule.was_read(pages, waiting, self.window, self._now)
         self._open = OpenPages(pages, rows, self.window)
         return True
 
-    def _read(self, pages: Int64s) -> pa.Table:
+    def fetch(self, pages: Int64s) -> pa.Table:
+        """What is read of R's rows on these pages: every read of a join goes through here."""
         return self.master.read(pages, self.binding.read_columns)
 
     def _answer_open_pages(self) -> bool:

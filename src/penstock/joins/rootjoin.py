@@ -27,12 +27,17 @@ from penstock.schedules import LongestTotalWait
 
 _ROUND = 0.01
 """Share of the window that one round of reads sets free at least."""
-_ROUND_ROWS = 12000
+_ROUND_ROWS = 20000
 """Rows that one round of reads should answer, so that its fixed work does not count."""
 _FIRST_CACHE = 0.005
 """Share of the free bytes that the cache begins with, for the very hottest keys."""
 _STEP = 0.01
 """Share of the free bytes by which the line between window and cache moves."""
+_LARGE_BUDGET = 20_000_000
+"""From here on pieces can be long enough for their fixed work not to count; below, a window of the
+same share of the budget is worth more."""
+_WORTH_LEARNING = 32
+"""Rows per page that a flush must have answered since it last learnt from a round."""
 _RECENT = 0.1
 """Weight of the last round in what a round asks of the cache."""
 
@@ -68,7 +73,8 @@ class RootJoin(JoinPlan):
     title: ClassVar[str] = "ROOTJOIN"
 
     def _operator(self, master: Master, binding: Binding, clock: Clock) -> SemiStreamJoin:
-        sizing = Sizing.of(self.title, self.budget_bytes, master, binding, thrift=1.25)
+        thrift = 2.0 if self.budget_bytes < _LARGE_BUDGET else 1.15
+        sizing = Sizing.of(self.title, self.budget_bytes, master, binding, thrift=thrift)
         return _RootJoinOperator(self, master, binding, clock, sizing)
 
 
@@ -93,6 +99,8 @@ class _RootJoinOperator(YieldingCache):
         self._ahead: ReadAhead | None = None
         if not getattr(master, "in_memory", False):
             self._ahead = ReadAhead(master, binding.read_columns)
+        self._emptying = False
+        self._unlearnt = 0
         self._rule = CheaperToHold()
         self._roots: npt.NDArray[np.float32] | None = None
         self._step = max(int(sizing.free * _STEP), 1)
@@ -130,7 +138,7 @@ class _RootJoinOperator(YieldingCache):
         first = self._loaded
         last = min(first + self.pages_per_read, self.master.num_pages)
         pages = np.arange(first, last)
-        rows = PageRows(self.binding, self._read(pages))
+        rows = PageRows(self.binding, self.fetch(pages))
         if not rows.clean:
             self._empty_cache()
             return
@@ -171,35 +179,49 @@ class _RootJoinOperator(YieldingCache):
     def _work_to_empty(self) -> bool:
         if self._ahead is not None and len(self._ahead.pages) and self._open is None:
             return self._read_pages(self._ahead.pages)
-        return super()._work_to_empty()
+        self._emptying = True
+        try:
+            return super()._work_to_empty()
+        finally:
+            self._emptying = False
 
-    def _read(self, pages: Int64s) -> pa.Table:
+    def fetch(self, pages: Int64s) -> pa.Table:
         if self._ahead is None:
-            return super()._read(pages)
+            return super().fetch(pages)
         return self._ahead.read(pages)
 
     def _pages_are_done(self) -> None:
-        """Let the next round's pages be read while the rows that will need them come in."""
+        """Let the next round's pages be read while rows come in, or while others are put out."""
         window = self.window
-        if self._ahead is None or self.pages_per_read < 2 or window.room() > len(window) // 8:
+        if self._ahead is None or self.pages_per_read < 2:
             return
-        wanted = int(len(window) * _ROUND)
-        pages = self.schedule.next(window, self._now, wanted, self.pages_per_read)
+        if self._emptying:
+            pages = self._next_to_empty()
+        elif window.room() <= len(window) // 8:
+            wanted = int(len(window) * _ROUND)
+            pages = self.schedule.next(window, self._now, wanted, self.pages_per_read)
+        else:
+            return
         if len(pages):
             self._ahead.begin(np.sort(pages))
 
     def _size_rounds(self, rows_per_read: float) -> None:
         """Let a round have as many pages as its fixed work asks for; their bytes are the window's.
 
-        A hundredth of the budget at first: on an even stream the window is all that counts. More
-        where keys are worth caching, for there a page has fewer rows waiting and reads are few.
+        A fiftieth of the budget at first: on an even stream the window is all that counts. More
+        where keys are worth caching, for there a page has fewer rows waiting and reads are few;
+        and more where the window is not full, for then its bytes lie idle.
         """
         pages = int(_ROUND_ROWS / max(rows_per_read, 1.0)) + 1
         pages = max(1, min(pages, self.master.num_pages, 64))
         if 0.7 * self.pages_per_read <= pages <= 1.3 * self.pages_per_read:
             return
         budget = self.sizing.budget
-        most = min(budget // 100 + self.cache.limit // 24, budget // 12)
+        idle = (self.window.limit - self.window.nbytes) // 2
+        most = min(
+            max(budget // (50 if budget >= _LARGE_BUDGET else 100) + self.cache.limit // 24, idle),
+            budget // 12,
+        )
         while pages > 1 and self.master.buffer_nbytes(pages) - self.sizing.disk_buffer > most:
             pages -= 1
         more = self.master.buffer_nbytes(pages) - self.disk_buffer
@@ -232,9 +254,13 @@ class _RootJoinOperator(YieldingCache):
     def _learn(self, opened: OpenPages) -> None:
         if self.complete:
             return
-        seen = matched_keys(opened, self.cache.store.schema.names)
-        if len(seen):
-            self._hold_what_pays(opened, seen)
+        self._unlearnt += 1
+        # Learning costs by the page. When every row is to be answered, few wait for each.
+        if not self._emptying or self._unlearnt * opened.waiting.mean() >= _WORTH_LEARNING:
+            self._unlearnt = 0
+            seen = matched_keys(opened, self.cache.store.schema.names)
+            if len(seen):
+                self._hold_what_pays(opened, seen)
         if self._now >= self._epoch_end:
             self._end_epoch()
         answered, reads = self._counters.rows_read_for, self._counters.page_reads
@@ -311,7 +337,8 @@ class _RootJoinOperator(YieldingCache):
                 self._move_line(-steps * self._step)
         self._epoch_start = (self._now, reads)
         # Hits of several epochs are added up, so their lengths may change only slowly.
-        wanted = self._rule.epoch(between_reads)
+        # And an epoch's end looks at every cached key.
+        wanted = max(self._rule.epoch(between_reads), 2 * len(self.cache))
         self._epoch = min(max(wanted, int(self._epoch / 1.5)), int(self._epoch * 1.5))
         self._epoch_end = self._now + self._epoch
 

@@ -12,7 +12,7 @@ from penstock.masters.base import Master
 from penstock.rows import RowStore
 from penstock.window import ARRIVAL, Window
 
-_SLICE_NBYTES = 72
+_SLICE_NBYTES = 64
 """Scratch bytes per row of a slice: key codes, cache positions, pages, arrivals, index arrays."""
 _LEAST_ROWS = 64
 
