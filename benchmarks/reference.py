@@ -25,22 +25,30 @@ CASE = "--rows 2000000 --skew 1.0 --order unsorted --budget 50MB --page-bytes 65
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--stream", type=int, default=16_000_000, help="stream rows")
+    parser.add_argument(
+        "--long", type=int, default=64_000_000, help="rows of ROOTJOIN's long stream; 0: none"
+    )
     parser.add_argument("--limit", type=float, default=60.0, help="seconds a join may take")
     parser.add_argument("--repeat", type=int, default=1, help="runs of each join; median reported")
     parser.add_argument("--joins", default=",".join(NAMES), help="names, separated by commas")
     parser.add_argument("--folder", type=Path, default=HERE, help="where the results go")
     asked = parser.parse_args()
 
-    command = (
-        f"penstock bench join --join {asked.joins} {CASE} --stream {asked.stream} "
-        f"--limit {asked.limit:g} --repeat {asked.repeat} --output json"
-    )
-    results = run(command)
+    def command(joins: str, stream: int) -> str:
+        return (
+            f"penstock bench join --join {joins} {CASE} --stream {stream} "
+            f"--limit {asked.limit:g} --repeat {asked.repeat} --output json"
+        )
+
+    commands = [command(asked.joins, asked.stream)]
+    if asked.long:
+        commands.append(command("rootjoin", asked.long))
+    results = [result for words in commands for result in run(words)]
     report = {
         "measured_at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "commit": commit(HERE),
         "machine": describe(),
-        "command": command,
+        "commands": commands,
         "results": results,
     }
     (asked.folder / "reference.json").write_text(json.dumps(report, indent=2) + "\n")
