@@ -36,7 +36,7 @@ _STEP = 0.01
 _LARGE_BUDGET = 20_000_000
 """From here on pieces can be long enough for their fixed work not to count; below, a window of the
 same share of the budget is worth more."""
-_WORTH_LEARNING = 32
+_WORTH_LEARNING = 96
 """Rows per page that a flush must have answered since it last learnt from a round."""
 _RECENT = 0.1
 """Weight of the last round in what a round asks of the cache."""
@@ -338,7 +338,7 @@ class _RootJoinOperator(YieldingCache):
         self._epoch_start = (self._now, reads)
         # Hits of several epochs are added up, so their lengths may change only slowly.
         # And an epoch's end looks at every cached key.
-        wanted = max(self._rule.epoch(between_reads), 2 * len(self.cache))
+        wanted = max(self._rule.epoch(between_reads), 8 * len(self.cache))
         self._epoch = min(max(wanted, int(self._epoch / 1.5)), int(self._epoch * 1.5))
         self._epoch_end = self._now + self._epoch
 
