@@ -7,29 +7,50 @@ BIN    := $(VENV)/bin
 LOCK   := requirements.lock
 READY  := $(VENV)/.ready
 LOCKER := $(VENV)-lock
+# Spark versions beside the locked one: the newest of each line, in a venv and a lock of its own.
+SPARKS := 4.0 4.3
+LEAST_PYTHON_4.3 := 3.11
+PIP    := -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help setup demo test test-all lint format bench lock clean
+.PHONY: help setup java demo test test-all test-compat $(SPARKS:%=test-spark-%) chaos lint format bench lock clean
 
 help:  ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(READY)  ## make .venv with the locked packages and this one; at once when nothing changed
 	@:
 
 $(READY): $(LOCK) pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement $(LOCK)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	$(BIN)/python $(PIP) --require-hashes --requirement $(LOCK)
+	$(BIN)/python $(PIP) --no-deps --no-build-isolation --editable .
 	@touch $@
 
-demo: setup  ## run every join on a small stream and compare them
-	$(BIN)/penstock bench join --join all --rows 200000 --stream 400000 --budget 4MB --limit 2
+# Java 17 or newer, installed if that needs no password; at once when it is there.
+java: setup
+	@tools/java.sh $(BIN)/python
 
-test: setup  ## run the tests on two cores; joins, masters and keys are paired, not crossed
+demo: java  ## stream sales through Spark, enrich them under 50 MB, and prove the result: a minute or two
+	@$(BIN)/penstock demo $(DEMO)
+
+test: java  ## run the tests on two cores; joins, masters and keys are paired, not crossed
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
-test-all: setup  ## the same with every join on every master with every kind of key
+test-all: java  ## the same with every join on every master with every kind of key
 	$(BIN)/python -m pytest -n 2 --dist loadgroup --conformance=all
+
+# One process each, side by side: the tests of one version share one Spark session.
+test-compat: java  ## the tests of penstock on Spark, on the other versions of Spark that are supported
+	@$(MAKE) --no-print-directory --jobs $(words $(SPARKS)) --output-sync=target $(SPARKS:%=test-spark-%)
+
+$(SPARKS:%=test-spark-%): test-spark-%: $(VENV)-spark-%/.ready
+	$(VENV)-spark-$*/bin/python -m pytest -p no:cacheprovider -m compat tests/spark
+
+$(VENV)-spark-%/.ready: requirements-spark-%.lock
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/python $(PIP) --require-hashes --requirement $<
+	$(@D)/bin/python $(PIP) --no-deps --no-build-isolation --editable .
+	@touch $@
 
 lint: setup  ## ruff, mypy and the import contracts
 	$(BIN)/ruff check
@@ -45,14 +66,21 @@ bench: setup  ## measure every join at the size the documentation quotes, into b
 	$(BIN)/python benchmarks/reference.py
 	@cat benchmarks/reference.md
 
-# uv has a venv of its own: it resolves for all Pythons and platforms, and nothing else needs it.
-lock: setup  ## write requirements.lock anew from pyproject.toml; UPGRADE=1 takes the newest versions
-	@test -x $(LOCKER)/bin/uv || { $(PYTHON) -m venv $(LOCKER) && $(LOCKER)/bin/python -m pip install --quiet --disable-pip-version-check uv; }
-	$(LOCKER)/bin/uv pip compile --quiet --universal --python-version 3.10 --generate-hashes --no-header \
-		--no-emit-index-url --no-emit-find-links --all-extras --group dev $(if $(UPGRADE),--upgrade) \
-		--output-file $(LOCK) pyproject.toml
-	@! grep -n '://' $(LOCK) || { echo "$(LOCK) names a host; it must not" >&2; exit 1; }
+chaos: java  ## kill parts of running Spark queries hundreds of times, and write what was seen to benchmarks/
+	PYTHONPATH=. $(BIN)/python benchmarks/chaos.py $(if $(TRIALS),--trials $(TRIALS))
+	@cat benchmarks/chaos.md
 
-clean:  ## remove .venv and everything the tools left behind
-	rm -rf $(VENV) $(LOCKER) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+COMPILE = $(LOCKER)/bin/uv pip compile --quiet --universal --generate-hashes --no-header \
+	--no-emit-index-url --no-emit-find-links $(if $(UPGRADE),--upgrade)
+
+# uv has a venv of its own: it resolves for all Pythons and platforms, and nothing else needs it.
+lock: setup  ## write the requirements*.lock anew from pyproject.toml; UPGRADE=1 takes the newest versions
+	@test -x $(LOCKER)/bin/uv || { $(PYTHON) -m venv $(LOCKER) && $(LOCKER)/bin/python $(PIP) uv; }
+	$(COMPILE) --python-version 3.10 --all-extras --group dev --output-file $(LOCK) pyproject.toml
+	@$(foreach spark,$(SPARKS),echo 'pyspark~=$(spark).0' | $(COMPILE) --extra spark --group spark-tests \
+		--python-version $(or $(LEAST_PYTHON_$(spark)),3.10) --constraint - --output-file requirements-spark-$(spark).lock pyproject.toml && ) true
+	@! grep -n '://' requirements*.lock || { echo "a lock names a host; it must not" >&2; exit 1; }
+
+clean:  ## remove the venvs and everything the tools left behind
+	rm -rf $(VENV) $(LOCKER) $(SPARKS:%=$(VENV)-spark-%) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

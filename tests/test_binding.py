@@ -147,7 +147,7 @@ def test_encoded_columns_of_the_stream_come_out_plain() -> None:
         ({"columns": ["prise"]}, ["the master has no column 'prise'", "Did you mean 'price'"]),
         ({"columns": "price,name"}, ["are a list: ['price', 'name']"]),
         ({"columns": ["sold"]}, ["the master has no column 'sold'", "'sold' is the stream's"]),
-        ({"columns": ["price", "price"]}, ["two columns named 'price'"]),
+        ({"columns": ["price", "price"]}, ["columns has 'price' twice"]),
         ({"columns": ["shop"]}, ["two columns named 'shop'", "columns="]),
         ({"on_miss": "explode"}, ["'null', 'drop' or 'mark'", "explode"]),
     ],
@@ -182,6 +182,17 @@ def test_types_that_cannot_meet_are_refused_with_both(stream_type: pa.DataType) 
     with pytest.raises(KeyTypeError) as caught:
         bind(stream=pa.schema({"id": stream_type}), columns=["price"])
     assert str(stream_type) in str(caught.value)
+    assert "the stream's column 'id' and the master's 'id'" in str(caught.value)
+
+
+def test_of_a_composite_key_the_columns_that_cannot_meet_are_named() -> None:
+    table = pa.table({"a": [1, 2], "b": ["x", "y"], "v": [10, 20]})
+    master = penstock.MemoryMaster(table, key=("a", "b"))
+    stream = pa.schema({"a": pa.int64(), "code": pa.int64()})
+    with pytest.raises(
+        KeyTypeError, match=r"stream's column 'code' and the master's 'b': .*--type b="
+    ):
+        penstock.joins.RootJoin().build(master, stream, on=["a", ("code", "b")])
 
 
 @pytest.mark.parametrize("on", [("a", "b"), ["a", "b"], {"a": "a", "b": "b"}])

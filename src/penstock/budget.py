@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from numbers import Integral
 
-from penstock.errors import BudgetError
+from penstock.errors import BudgetError, SizeError
 
 Size = int | float | str
 """A number of bytes, or a text like `"50MB"`."""
@@ -34,7 +34,7 @@ def parse_bytes(size: Size) -> int:
     """
     value = _bytes_of(size)
     if value <= 0:
-        raise BudgetError(f"a size must be above zero bytes; {size!r} is not. {_HOW}")
+        raise SizeError(f"a size must be above zero bytes; {size!r} is not. {_HOW}")
     return value
 
 
@@ -43,14 +43,14 @@ def _bytes_of(size: object) -> int:
         match = _PATTERN.fullmatch(size)
         if match is not None and match.group(4).upper() in _UNITS:
             return round(Decimal(match.group(1)) * _UNITS[match.group(4).upper()])
-        raise BudgetError(f"{size!r} is not a size. {_HOW}")
+        raise SizeError(f"{size!r} is not a size. {_HOW}")
     if isinstance(size, Integral) and not isinstance(size, bool):
         return int(size)
     if isinstance(size, float) and size.is_integer():
         return int(size)
     if isinstance(size, float):
-        raise BudgetError(f"{size!r} is not a whole number of bytes. {_HOW}")
-    raise BudgetError(
+        raise SizeError(f"{size!r} is not a whole number of bytes. {_HOW}")
+    raise SizeError(
         f"a size is a number of bytes or a text like '50MB', not {size!r} ({type(size).__name__})."
     )
 

@@ -20,6 +20,15 @@ def did_you_mean(name: str, available: Iterable[str]) -> str:
     return f" Did you mean {' or '.join(repr(folded[c]) for c in close)}?" if close else ""
 
 
+def counted(number: int, noun: str) -> str:
+    """So many of something, which has an s at its end when there are several.
+
+    >>> counted(1, "row"), counted(2_000, "row")
+    ('1 row', '2,000 rows')
+    """
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 class PenstockError(Exception):
     """Base of every error that Penstock raises on purpose."""
 
@@ -34,6 +43,10 @@ class OptionError(PenstockError, ValueError):
     @classmethod
     def out_of_range(cls, name: str, value: object, wanted: str) -> OptionError:
         return cls(f"{name}={value!r} cannot be; give {wanted}.")
+
+
+class SizeError(BudgetError, OptionError):
+    """A size that is none, or is out of its option's range."""
 
 
 class KeyTypeError(PenstockError, TypeError):

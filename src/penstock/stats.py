@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from penstock.errors import counted
+
 _STEPS = 8
 """Buckets per doubling of the wait: a percentile is right within one part in eight."""
 _BUCKETS = 64 * _STEPS
@@ -87,18 +89,20 @@ class JoinStats:
         restored = f", {self.rows_restored:,} restored" if self.rows_restored else ""
         taken_in = max(self.rows_in + self.rows_restored, 1)
         each = f" ({self.rows_per_read:,.1f} a page)" if self.page_reads else ""
-        came, answered = f"{self.rows_in:,} in{restored}", f"{self.rows_read_for:,} rows{each}"
+        came = f"{self.rows_in:,} in{restored}"
+        answered = f"{counted(self.rows_read_for, 'row')}{each}"
         hit = 100 * self.cache_hits / taken_in
         lines = [
             f"rows   {came}, {self.rows_out:,} out, {self.unmatched:,} unmatched",
             f"cache  {self.cache_hits:,} hits ({hit:.0f} % of the rows in)",
-            f"reads  {self.page_reads:,} pages for {answered}, {self.bytes_read:,} bytes",
+            f"reads  {counted(self.page_reads, 'page')} for {answered}, {self.bytes_read:,} bytes",
         ]
         if self.rows_read_for:
             waits = self.wait_rows
             p50, p99 = waits.percentile(0.5), waits.percentile(0.99)
             lines.append(
-                f"waits  median {p50:,} rows, 99 % {p99:,} rows, longest {waits.longest:,} rows"
+                f"waits  median {counted(p50, 'row')}, 99 % {counted(p99, 'row')}, "
+                f"longest {counted(waits.longest, 'row')}"
             )
         if self.held_bytes_max:
             parts = sorted(self.held_by_part.items(), key=lambda part: -part[1])

@@ -91,6 +91,30 @@ def test_a_note_where_it_is_needed(others: dict[str, Any], said: str) -> None:
     assert said in " ".join(shown([result("rootjoin", 1e6, **others)]).split())
 
 
+def test_the_legend_is_of_the_columns_that_are_shown() -> None:
+    wide, narrow = (" ".join(shown([result("rootjoin", 1e6)], w).split()) for w in (120, 80))
+    assert "memory grown: as the system" in wide
+    assert "left out:" not in wide
+    assert "memory grown: as the system" not in narrow
+    assert "rows per read: waiting rows" in narrow
+    left = "5 columns left out: of in memory, bytes read, median wait, 99 % wait, memory grown;"
+    assert f"{left} widen the terminal or use --output json." in narrow
+
+
+@pytest.mark.parametrize(
+    ("steady", "waiting", "is_said"),
+    [(8e5, 5_000_000, True), (9.5e5, 5_000_000, False), (8e5, 3_000_000, False)],
+)
+def test_a_short_stream_has_its_steady_rate_said(
+    steady: float, waiting: float, is_said: bool
+) -> None:
+    """39 M rows had to wait: 7.8 windows of 5 M rows, 13 of 3 M."""
+    row = result("rootjoin", 1e6, steady_rows_per_second=steady, waiting_rows_mean=waiting)
+    text = " ".join(shown([row, result("hybridjoin", 1e6)]).split())
+    assert ("less than 10 windows long" in text) == is_said
+    assert ("from the first full window on are rootjoin 800 k rows/s." in text) == is_said
+
+
 def test_a_join_that_was_stopped_is_marked() -> None:
     case = JoinCase(rows=2_000_000, stream=CASE.stream, limit=2.5)
     slow = result("inlj", 3e3, rows_in=16_384, cache_hits=0)

@@ -8,6 +8,7 @@ import shlex
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -177,6 +178,35 @@ def test_a_wrong_command_line_ends_with_2() -> None:
     assert done.stdout == ""
     assert "jion" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("--memory", "lots"),
+        ("--memory", "1KB"),
+        ("--page-bytes", "1TB"),
+        ("--delimiter", ";;"),
+        ("--encoding", "klingon"),
+        ("--type", "zip=strng"),
+    ],
+)
+def test_a_wrong_value_of_an_option_ends_with_2(
+    option: str,
+    value: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "r.csv").write_text("zip\n1\n")
+    target = tmp_path / "r.arrow"
+    build = ["penstock", "master", "build", str(tmp_path / "r.csv"), str(target), "--key", "zip"]
+    monkeypatch.setattr(sys, "argv", [*build, option, value])
+    assert cli._run() == 2
+    said = capsys.readouterr().err
+    assert said.startswith("penstock: ")
+    assert said.count("\n") == 1
+    assert not target.exists()
 
 
 def test_a_reader_that_leaves_is_no_error() -> None:

@@ -117,6 +117,14 @@ def test_types_as_they_are_written(given: list[str], types: dict[str, str]) -> N
     assert _types(given) == types
 
 
+def test_one_is_written_as_one(tmp_path: Path) -> None:
+    (tmp_path / "r.csv").write_text("id,v\n1,2\n,3\n")
+    built = run("build", tmp_path / "r.csv", tmp_path / "r.arrow", "--key", "id")
+    checked = run("verify", tmp_path / "r.arrow")
+    assert "1 row without a key" in built.stdout
+    assert checked.stdout.endswith("intact, 1 page with 1 row.\n")
+
+
 @pytest.mark.parametrize("wrong", ["zip", "zip=", "=string", "zip:string"])
 def test_what_is_no_type_of_a_column_is_a_wrong_command_line(source: Path, wrong: str) -> None:
     result = run("build", source, source.with_name("r.arrow"), "--key", "id", "--type", wrong)
@@ -170,7 +178,7 @@ def test_info(built: Path) -> None:
 def test_verify(built: Path) -> None:
     text = run("verify", built)
     assert text.exit_code == 0
-    assert "2,000 rows are intact" in text.stdout
+    assert "with 2,000 rows." in text.stdout
     assert text.stderr == ""
     answer = json.loads(run("verify", built, "--output", "json").stdout)
     assert answer["intact"] is True

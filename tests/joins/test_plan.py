@@ -52,3 +52,16 @@ def test_the_least_budget_is_explained_by_what_master_info_says(
     said = str(refused.value)
     assert "largest page 65.5 kB + disk blocks and gaps read along " in said
     assert "smaller pages (page_bytes, --page-bytes)" in said
+
+
+def test_smaller_pages_are_not_advised_where_one_key_fills_the_largest(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    path = tmp_path_factory.mktemp("master") / "r.arrow"
+    hot = pa.table({"id": [7] * 50_000 + list(range(1_000)), "price": range(51_000)})
+    build_master(hot, path, "id", page_bytes="4KiB")
+    with PageFileMaster(path) as master, pytest.raises(BudgetError) as refused:
+        RootJoin(budget="500KB").build(master, SALES.schema, on="id")
+    said = str(refused.value)
+    assert "50,001 rows of one key" in said
+    assert "build the master with smaller pages" not in said

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from penstock.errors import OptionError, PenstockError, SchemaError
+from penstock.errors import KeyTypeError, OptionError, PenstockError, SchemaError
 from penstock.masters import PageFileMaster, build_master
 from penstock.masters.csv_source import CsvOptions
 from penstock.masters.sources import open_source
@@ -288,10 +288,10 @@ def test_an_encoding_that_is_not_the_files(path: Path) -> None:
 
 
 def test_rows_of_another_length(path: Path) -> None:
-    text, _ = late("1,a\n", "1,a,b\n")
+    text, rows = late("1,a\n", "1,a,b\n")
     said = refused(path, text)
-    assert "Expected 2 columns, got 3" in said
-    assert "rows" in said
+    assert f"its row {rows + 1:,} (the header is row 1) has 3 columns, the header 2 columns" in said
+    assert "in quotes" in said
 
 
 @pytest.mark.parametrize("source", ["r.parquet", "table"])
@@ -303,3 +303,38 @@ def test_options_of_csv_are_refused_for_what_has_types(tmp_path: Path, source: s
         open_source(given, CsvOptions({"id": "int32"}, ";"))
     with pytest.raises(OptionError, match="encoding: for CSV files only"):
         open_source(given, CsvOptions(encoding="latin-1"))
+
+
+def test_rows_of_another_length_at_the_beginning(path: Path) -> None:
+    said = refused(path, "id,x\n1,5\n2\n")
+    assert "its row 3 (the header is row 1) has 1 column, the header 2 columns" in said
+    assert "--delimiter" in said
+
+
+def test_decimal_commas_behind_one_column_that_looks_like_several(path: Path) -> None:
+    """Arrow stops at the rows before it has said what the columns are."""
+    said = refused(path, "id;price\n1;2,5\n")
+    assert "delimiter=';' (--delimiter ';')" in said
+    assert "\n" not in said
+
+
+@pytest.mark.parametrize(
+    ("head", "words"),
+    [
+        ("id,x,id,x,y", ["several columns named 'id', 'x'", "Rename all but one"]),
+        ("id,,y,,z", ["no name for its columns 2, 4 of 5", "Give each a name"]),
+        ("id, ,y", ["no name for its column 2 of 3", "Give it a name"]),
+    ],
+)
+def test_names_that_do_not_tell_columns_apart(path: Path, head: str, words: list[str]) -> None:
+    said = refused(path, f"{head}\n{','.join('1' for _ in head.split(','))}\n")
+    for word in [*words, str(path)]:
+        assert word in said
+    assert "\n" not in said
+
+
+def test_a_key_that_cannot_be_one_is_named_with_what_to_pass(tmp_path: Path, path: Path) -> None:
+    path.write_text("id,weight\n1,0.5\n")
+    with pytest.raises(KeyTypeError, match=r"'weight'.*double cannot.*--type weight=string"):
+        build_master(path, tmp_path / "r.arrow", ["id", "weight"])
+    assert build_master(path, tmp_path / "r.arrow", "weight", types={"weight": "string"}).rows == 1

@@ -15,6 +15,7 @@ import pyarrow.parquet
 import pytest
 
 from penstock.errors import MasterError, SchemaError
+from penstock.masters import build_master
 from penstock.masters.sources import open_source
 
 TABLE = pa.table({"id": [3, 1, 2, None], "name": ["c", "a", "b", "d"]})
@@ -126,7 +127,7 @@ def test_what_cannot_be_a_source(tmp_path: Path) -> None:
         open_source(b"id,name")
     with pytest.raises(SchemaError, match="its first item is dict"):
         open_source([{"id": 1}])
-    with pytest.raises(SchemaError, match="its first item is NoneType"):
+    with pytest.raises(SchemaError, match="gave no batches"):
         open_source(iter([]))
     (tmp_path / "p.txt").write_text("id,name\n1,a\n")
     with pytest.raises(MasterError, match=r"cannot tell what the source .*p\.txt.*--delimiter ,"):
@@ -190,3 +191,28 @@ def test_an_error_midway_says_how_far_it_came() -> None:
     source = open_source(failing())
     with pytest.raises(MasterError, match="after 4 rows: the database has gone away"):
         list(source.batches)
+
+
+def test_an_iterable_without_batches_is_told_what_to_give(tmp_path: Path) -> None:
+    with pytest.raises(SchemaError, match=r"gave no batches.*Give one batch"):
+        build_master(iter([]), tmp_path / "r.arrow", "k")
+    empty = pa.record_batch({"k": pa.array([], pa.int64())})
+    assert build_master(iter([empty]), tmp_path / "r.arrow", "k").rows == 0
+
+
+@pytest.mark.parametrize("kind", ["table", "batches", "r.parquet", "r.arrow", "r.arrows"])
+@pytest.mark.parametrize(
+    ("names", "said"), [(["k", "k"], "several columns named 'k'"), (["k", ""], "no name for its")]
+)
+def test_names_that_do_not_tell_columns_apart(
+    tmp_path: Path, kind: str, names: list[str], said: str
+) -> None:
+    table = pa.table([[1], [2]], names=names)
+    source: Any = {"table": table, "batches": table.to_batches()}.get(kind, tmp_path / kind)
+    if kind == "r.parquet":
+        pyarrow.parquet.write_table(table, source)
+    elif isinstance(source, Path):
+        new = pa.ipc.new_file if kind == "r.arrow" else pa.ipc.new_stream
+        write_ipc(source, table, new)
+    with pytest.raises(SchemaError, match=said):
+        build_master(source, tmp_path / "target.arrow", "k")

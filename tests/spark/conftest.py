@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pyspark
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
@@ -22,8 +23,15 @@ HERE = Path(__file__).parent
 @pytest.hookimpl(tryfirst=True)  # before xdist looks for groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if item.path.is_relative_to(HERE) and "spark" in getattr(item, "fixturenames", ()):
+        if not item.path.is_relative_to(HERE):
+            continue
+        if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.xdist_group("spark"))
+        if item.get_closest_marker("one_spark") is None:
+            item.add_marker(pytest.mark.compat)
+        if pyspark.__version__.startswith("4.0."):
+            # That one leaves its sockets to the garbage collector.
+            item.add_marker(pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"))
 
 
 @pytest.fixture(scope="session")

@@ -10,10 +10,10 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import Observation, SparkSession
+from pyspark.sql import DataFrame, Observation, SparkSession
 
 import penstock
-from penstock.errors import MasterError, SchemaError
+from penstock.errors import MasterError, OptionError, SchemaError
 from penstock.spark import EnrichMetrics, MetricsListener, local_session, metrics
 
 
@@ -70,12 +70,33 @@ def use(spark: SparkSession, folder: Path) -> dict[str, Any]:
     query.awaitTermination(120)
     told["batches"] = [found.to_dict() for found in metrics(query)]
     pq.write_table(spark.read.parquet(str(folder / "sink")).toArrow(), folder / "stream.parquet")
+    told["waiting"] = wait(spark, folder, feed.parquet(str(folder / "feed")))
     for _ in range(100):
         if len(heard) >= 2:
             break
         time.sleep(0.1)
     told["heard"] = len(heard)
     return told
+
+
+def wait(spark: SparkSession, folder: Path, stream: DataFrame) -> list[float] | str:
+    """Rows that wait after each micro-batch, or why none can."""
+    try:
+        waited = penstock.enrich(
+            stream, master=folder / "products.arrow", on="sku", max_wait="1h", budget="200kB"
+        )
+    except OptionError as error:
+        return str(error)
+    query = (
+        waited.writeStream.format("parquet")
+        .option("path", str(folder / "late"))
+        .option("checkpointLocation", str(folder / "checkpoint-late"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination(120)
+    pq.write_table(spark.read.parquet(str(folder / "late")).toArrow(), folder / "late.parquet")
+    return [found["rowsWaiting"] for found in metrics(query)]
 
 
 if __name__ == "__main__":

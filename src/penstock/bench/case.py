@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from penstock.budget import Size, format_bytes, parse_bytes
-from penstock.errors import PenstockError
+from penstock.errors import PenstockError, counted
 from penstock.joins.waits import WaitLimit
 from penstock.streams import SalesStream
 
@@ -83,7 +83,7 @@ class JoinCase:
         asked = f", {self.missing:.0%} of keys missing" if self.missing else ""
         wait = f", max wait {self.max_wait}" if self.max_wait is not None else ""
         return (
-            f"R {self.rows:,} rows × 120 B, stream {self.stream:,} rows × 20 B, "
+            f"R {counted(self.rows, 'row')} × 120 B, stream {counted(self.stream, 'row')} × 20 B, "
             f"Zipf {self.skew:g}, {self.order}{asked}, budget {format_bytes(self.budget_bytes)}, "
             f"pages of {self.page_bytes:,} B{wait}, seed {self.seed}"
         )

@@ -20,7 +20,7 @@ def main() -> NoReturn:
     """Run the command line of this process.
 
     An error that Penstock raises on purpose is one line on standard error and exit code 1, unless
-    PENSTOCK_TRACEBACK=1; a wrong command line ends with 2, an interrupt with 130 and one line.
+    PENSTOCK_TRACEBACK=1; a wrong command line or option ends with 2, an interrupt with 130.
     """
     interruptible = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if interruptible:
@@ -42,7 +42,7 @@ def main() -> NoReturn:
 
 def _run(interruptible: bool = False) -> Any:
     from penstock.cli.commands import app
-    from penstock.errors import PenstockError
+    from penstock.errors import OptionError, PenstockError
 
     try:
         if interruptible:
@@ -56,7 +56,7 @@ def _run(interruptible: bool = False) -> Any:
         if os.environ.get("PENSTOCK_TRACEBACK") == "1":
             raise
         sys.stderr.write(f"penstock: {' '.join(str(error).split())}\n")
-        return 1
+        return 2 if isinstance(error, OptionError) else 1
     return 0
 
 

@@ -13,11 +13,14 @@ from rich.table import Table
 from penstock.bench import JoinCase
 from penstock.budget import format_bytes
 from penstock.cli.output import short_count
+from penstock.errors import counted
 
 Result = dict[str, Any]
 _BUSY = 0.05
 _ABOVE = 1.05
 """Share of the bound from which on a join has passed it by more than chance."""
+_MANY_WINDOWS = 10
+_ANOTHER_RATE = 0.1
 _ROOMY, _NARROW = 112, 90
 """Columns of a terminal from which on every figure has room, and all but the least needed."""
 
@@ -34,6 +37,13 @@ class Figure:
     """Columns of the terminal from which on this is shown."""
     mark: Callable[[Result], str] = lambda _: ""
     """What is put behind a value that a note explains."""
+    meaning: str = ""
+    """What the column says, for the legend."""
+
+    @property
+    def name(self) -> str:
+        """The heading on one line."""
+        return self.heading.replace("\n", " ")
 
     def cell(self, result: Result, best: float | None) -> str:
         value = self.value(result)
@@ -74,8 +84,20 @@ def _bytes(value: float) -> str:
 
 
 FIGURES = (
-    Figure("rows/s", lambda r: r["rows_per_second"], short_count, max),
-    Figure("of in\nmemory", _of_memory, _share, least_width=_NARROW),
+    Figure(
+        "rows/s",
+        lambda r: r["rows_per_second"],
+        short_count,
+        max,
+        meaning="rate of the pushes on one core, without the flush at the end",
+    ),
+    Figure(
+        "of in\nmemory",
+        _of_memory,
+        _share,
+        least_width=_NARROW,
+        meaning="compared with a binary search in all of R, held in memory, in the same run",
+    ),
     Figure("cache\nhits", _hits, _share),
     Figure("pages\nread", lambda r: r["page_reads"], short_count, min),
     Figure(
@@ -83,13 +105,39 @@ FIGURES = (
         lambda r: r["rows_per_read"],
         short_count,
         mark=lambda r: "*" * _over_whole_run(r),
+        meaning="waiting rows answered by one page read, cache hits left out",
     ),
-    Figure("of\nbound", _of_bound, _share, mark=lambda r: "‡" * _above_bound(r)),
+    Figure(
+        "of\nbound",
+        _of_bound,
+        _share,
+        mark=lambda r: "‡" * _above_bound(r),
+        meaning="how near that is to the most any schedule could reach with as many rows waiting",
+    ),
     Figure("bytes\nread", lambda r: r["bytes_read"], _bytes, least_width=_ROOMY),
-    Figure("median\nwait", lambda r: r["wait_rows_p50"], short_count, least_width=_ROOMY),
-    Figure("99 %\nwait", lambda r: r["wait_rows_p99"], short_count, min, _NARROW),
-    Figure("bytes\nheld", lambda r: r["held_bytes_max"], _bytes),
-    Figure("memory\ngrown", lambda r: r["rss_growth_bytes"], _bytes, least_width=_NARROW),
+    Figure(
+        "median\nwait",
+        lambda r: r["wait_rows_p50"],
+        short_count,
+        least_width=_ROOMY,
+        meaning="half of the rows waited for no more stream rows than this",
+    ),
+    Figure(
+        "99 %\nwait",
+        lambda r: r["wait_rows_p99"],
+        short_count,
+        min,
+        _NARROW,
+        meaning="99 % of the rows waited for no more stream rows than this",
+    ),
+    Figure("bytes\nheld", lambda r: r["held_bytes_max"], _bytes, meaning="by the join's own count"),
+    Figure(
+        "memory\ngrown",
+        lambda r: r["rss_growth_bytes"],
+        _bytes,
+        least_width=_NARROW,
+        meaning="as the system sees it",
+    ),
 )
 
 
@@ -112,7 +160,8 @@ def print_results(console: Console, case: JoinCase, results: list[Result]) -> No
     _add_baselines(table, figures, ranked[0])
     console.print(f"\n{case}", markup=False)
     console.print(table)
-    console.print(_notes(case, ranked), style="dim", markup=False)
+    console.print(_legend(figures), style="dim", markup=False)
+    console.print(_notes(case, ranked), style="dim", markup=False, end="")
     among = "of those that came to the end" if 0 < len(finished) < len(ranked) else ""
     console.print(f"\n{finding(finished or ranked, among)}", markup=False)
 
@@ -148,12 +197,16 @@ def _add_baselines(table: Table, figures: list[Figure], result: Result) -> None:
         table.add_row(name, *(known.get(figure.heading, "") for figure in figures), style="dim")
 
 
-_MEANING = """\
-rows/s: rate of the pushes on one core, without the flush at the end; of in memory: compared with \
-a binary search in all of R, held in memory, in the same run.
-rows per read: waiting rows answered by one page read, cache hits left out; of bound: how near \
-that is to the most any schedule could reach with as many rows waiting.
-waits count stream rows. bytes held: by the join's own count; memory grown: as the system sees."""
+def _legend(figures: list[Figure]) -> str:
+    """What the columns that are shown mean, and which are not shown."""
+    text = "; ".join(f"{f.name}: {f.meaning}" for f in figures if f.meaning) + "."
+    out = [f.name for f in FIGURES if f not in figures]
+    if out:
+        left = f"{counted(len(out), 'column')} left out: {', '.join(out)}"
+        text = f"{text}\n{left}; widen the terminal or use --output json."
+    return text
+
+
 _NO_DIRECT = (
     "Reads went through the kernel's cache: the file system takes no direct reads. Put the page "
     "file elsewhere with --master or TMPDIR."
@@ -161,7 +214,7 @@ _NO_DIRECT = (
 
 
 def _notes(case: JoinCase, results: list[Result]) -> str:
-    notes = [_MEANING]
+    notes = []
     for r in results:
         if _stopped(case, r):
             rows = f"{r['rows_in']:,} of {case.stream:,} rows"
@@ -173,6 +226,13 @@ def _notes(case: JoinCase, results: list[Result]) -> str:
         )
     if any(map(_over_whole_run, results)):
         notes.append("* counted over the whole run, since the window never filled.")
+    steady = [_steady(r) for r in results if _is_short(r)]
+    if steady:
+        notes.append(
+            f"The stream is less than {_MANY_WINDOWS} windows long, and a window that fills costs "
+            f"nothing: rates from the first full window on are {', '.join(steady)}. A longer "
+            "--stream shows these."
+        )
     busy = max((r["core_wait_seconds"] or 0.0) / r["seconds"] for r in results)
     if busy > _BUSY:
         notes.append(
@@ -183,7 +243,22 @@ def _notes(case: JoinCase, results: list[Result]) -> str:
         notes.append(_NO_DIRECT)
     if results[0]["in_memory_rows_per_second"] and not results[0]["polars_rows_per_second"]:
         notes.append("Polars is not installed: pip install 'penstock[bench]' adds it.")
-    return "\n".join(notes)
+    return "".join(f"{note}\n" for note in notes)
+
+
+def _is_short(result: Result) -> bool:
+    """Whether so few windows passed that the rate is another than in the steady part."""
+    rate, waiting = result.get("steady_rows_per_second"), result.get("waiting_rows_mean")
+    if not rate or not waiting or _over_whole_run(result):
+        return False
+    windows = (result["rows_in"] - result["cache_hits"]) / waiting
+    return bool(
+        windows < _MANY_WINDOWS and abs(rate / result["rows_per_second"] - 1) > _ANOTHER_RATE
+    )
+
+
+def _steady(result: Result) -> str:
+    return f"{result['join']} {short_count(result['steady_rows_per_second'])} rows/s"
 
 
 _YARDSTICKS = ("rootjoin", "hybridjoin", "meshjoin")

@@ -8,6 +8,15 @@ import typer
 
 from penstock import __version__
 from penstock.cli.bench import app as bench
+from penstock.cli.bench_spark import EXAMPLES as BENCH_SPARK_EXAMPLES
+from penstock.cli.bench_spark import HELP as BENCH_SPARK_HELP
+from penstock.cli.bench_spark import spark as bench_spark
+from penstock.cli.demo import EXAMPLES as DEMO_EXAMPLES
+from penstock.cli.demo import HELP as DEMO_HELP
+from penstock.cli.demo import demo
+from penstock.cli.doctor import EXAMPLES as DOCTOR_EXAMPLES
+from penstock.cli.doctor import HELP as DOCTOR_HELP
+from penstock.cli.doctor import doctor
 from penstock.cli.master import app as master
 
 app = typer.Typer(
@@ -17,8 +26,11 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+app.command("demo", help=DEMO_HELP, epilog=DEMO_EXAMPLES)(demo)
+app.command("doctor", help=DOCTOR_HELP, epilog=DOCTOR_EXAMPLES)(doctor)
 app.add_typer(master, name="master")
 app.add_typer(bench, name="bench")
+bench.command("spark", help=BENCH_SPARK_HELP, epilog=BENCH_SPARK_EXAMPLES)(bench_spark)
 
 
 def _version(asked: bool) -> None:

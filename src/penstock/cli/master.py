@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from enum import Enum
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -26,6 +27,9 @@ Sort a table by its key and write it as a page file.
 The file appears at TARGET complete or not at all; queries that read an older one keep it until \
 they refresh. Rows without a key are left out and counted. What does not fit the memory is sorted \
 on disk, in a folder beside TARGET that is removed afterwards.
+
+With --engine spark, Spark sorts Parquet files on all cores of this machine, in a heap of --memory \
+(1 GiB or more) and on disk. On a cluster, call penstock.spark.build_master(dataframe, target, key).
 
 Types of a CSV file are inferred from its first megabyte. A column of numbers with leading zeros \
 stays text; for the others, --type says what they are.
@@ -62,6 +66,15 @@ _VERIFY_EXAMPLES = """
     penstock master verify products.arrow && echo intact
 """
 
+
+class Engine(str, Enum):
+    """Who sorts the rows."""
+
+    python = "python"
+    spark = "spark"
+
+
+_LEAST_HEAP = 1024**3
 _NEXT_TYPE = re.compile(r",(?=[^,()\[\]=]+=)(?![^(\[]*[)\]])")
 _PathArgument = Annotated[Path, typer.Argument(metavar="PATH", help="A page file.")]
 _Output = Annotated[
@@ -105,6 +118,10 @@ def build(
     memory: Annotated[
         str, typer.Option(metavar="SIZE", help="Bytes that sorting may hold: 256MB, 2GB.")
     ] = "256MB",
+    engine: Annotated[
+        Engine,
+        typer.Option(metavar="ENGINE", help="Who sorts: python, in one process, or spark."),
+    ] = Engine.python,
     overwrite: Annotated[
         bool, typer.Option("--overwrite/--no-overwrite", help="Replace a page file at TARGET.")
     ] = True,
@@ -112,6 +129,15 @@ def build(
 ) -> None:
     from penstock.masters import build_master
 
+    if engine is Engine.spark:
+        if types or delimiter or encoding:
+            raise typer.BadParameter(
+                "Spark builds from Parquet, which has types; --type, --delimiter and --encoding "
+                "are for CSV files, which one process builds from.",
+                param_hint="'--engine'",
+            )
+        _print_info(_build_on_spark(source, target, key, page_bytes, memory, overwrite), output)
+        return
     with _bar() as show:
         info = build_master(
             source,
@@ -126,6 +152,44 @@ def build(
             progress=lambda phase, done, total: show(f"{phase} rows", done, total),
         )
     _print_info(info, output)
+
+
+def _build_on_spark(
+    source: Path, target: Path, key: list[str], page_bytes: str, memory: str, overwrite: bool
+) -> MasterInfo:
+    """Build with a Spark on all cores of this machine; `memory` is the size of its heap."""
+    import os
+    import shutil
+    import tempfile
+
+    from penstock.budget import parse_bytes
+    from penstock.spark.installed import require_pyspark
+
+    require_pyspark()
+    from penstock.spark import build_master, local_session
+
+    heap = max(parse_bytes(memory), _LEAST_HEAP) // 1024**2
+    place = tempfile.mkdtemp(prefix="penstock-build-")
+    try:
+        spark = local_session(
+            "penstock-build",
+            cores=os.cpu_count() or 1,
+            directory=place,
+            settings={"spark.driver.memory": f"{heap}m", "spark.sql.shuffle.partitions": "200"},
+        )
+        try:
+            return build_master(
+                source.absolute(),
+                target.absolute(),
+                key,
+                spark=spark,
+                page_bytes=page_bytes,
+                overwrite=overwrite,
+            )
+        finally:
+            spark.stop()
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
 
 
 def _types(given: list[str]) -> dict[str, str]:
@@ -154,7 +218,7 @@ def info(path: _PathArgument, output: _Output = OutputFormat.text) -> None:
 
 @app.command(help=_VERIFY_HELP, epilog=_VERIFY_EXAMPLES)
 def verify(path: _PathArgument, output: _Output = OutputFormat.text) -> None:
-    from penstock.errors import CorruptMasterError
+    from penstock.errors import CorruptMasterError, counted
     from penstock.masters import verify_master
 
     try:
@@ -170,25 +234,27 @@ def verify(path: _PathArgument, output: _Output = OutputFormat.text) -> None:
             {"path": str(path), "intact": True, "pages": checked.pages, "rows": checked.rows}
         )
     else:
-        typer.echo(f"{path}: {checked.pages:,} pages with {checked.rows:,} rows are intact.")
+        pages, rows = counted(checked.pages, "page"), counted(checked.rows, "row")
+        typer.echo(f"{path}: intact, {pages} with {rows}.")
 
 
 def _print_info(described: MasterInfo, output: OutputFormat) -> None:
     from penstock.budget import format_bytes
+    from penstock.errors import counted
 
     if output is OutputFormat.json:
         print_json(described.to_dict())
         return
     keys = f"{described.distinct_keys:,}, {described.duplicate_keys:,} with several rows"
-    largest = f"{format_bytes(described.largest_page_bytes)}, {described.largest_page_rows:,} rows"
+    largest = counted(described.largest_page_rows, "row")
     lines = {
         "file": f"{described.path} ({format_bytes(described.file_bytes)})",
         "key": ", ".join(described.key),
         "rows": f"{described.rows:,} ({format_bytes(described.data_bytes)})",
         "keys": keys,
-        "left out": f"{described.null_keys_dropped:,} rows without a key",
+        "left out": f"{counted(described.null_keys_dropped, 'row')} without a key",
         "pages": f"{described.pages:,} of {format_bytes(described.page_bytes)}",
-        "largest page": largest,
+        "largest page": f"{format_bytes(described.largest_page_bytes)}, {largest}",
         "index": f"{format_bytes(described.index_bytes)} in memory",
         "version": f"{described.version} (format {described.format_version})",
         "columns": "\n".join(f"{f.name}  {f.type}" for f in described.schema),

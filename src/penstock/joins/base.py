@@ -23,8 +23,8 @@ from penstock.joins.binding import Binding
 from penstock.joins.plan import Clock, JoinPlan
 from penstock.joins.probing import probe
 from penstock.joins.progress import InHand, OpenPages, Slice, matched_keys
-from penstock.joins.sizing import Sizing
-from penstock.joins.waits import ARRIVAL_COLUMN, ARRIVED_AT_COLUMN, WaitLimit
+from penstock.joins.sizing import Sizing, too_much_in_hand
+from penstock.joins.waits import WaitLimit, arrivals_of
 from penstock.keys import VALID, Int64s, Keys
 from penstock.masters.base import Changes, Master
 from penstock.rows import Moves, Slots, widest_nbytes
@@ -148,23 +148,27 @@ class SemiStreamJoin:
             return self._run(self._work_on_hand, waiting)
         if self._now or len(self.window) or self._hand:
             raise StateError("restore only into a join that has taken no rows; build a new one.")
-        arrivals = waiting.column(ARRIVAL_COLUMN).to_numpy()
+        arrivals, times = arrivals_of(waiting, self.binding.stream_schema)
         rows = self.binding.conform(waiting.select(self.binding.stream_schema.names))
-        self._fit_hand(rows)
+        self._fit_hand(rows, restored=True)
         self._counters.rows_restored += rows.num_rows
-        self._wait_limit.restore(arrivals, waiting.column(ARRIVED_AT_COLUMN).to_numpy())
+        self._wait_limit.restore(arrivals, times)
         self._hand.append(InHand(rows, arrivals, self.binding.stream_layout))
         self._fed = True
         return self._run(self._work_on_hand, waiting)
 
     def refresh(self, changes: Changes | None) -> None:
-        """The master changed: drop stale cache entries and file the window anew.
+        """The master may have changed: go over to its version, and drop stale cache entries.
 
-        Raises BudgetError when the new version's pages leave no room for a window; what waits can
-        then be restored into a join with a larger budget.
+        A join that missed a version takes it that anything has changed. Raises BudgetError when
+        the new pages leave no room for a window: restore what waits with a larger budget.
         """
-        if changes is None:
-            return
+        if changes is not None or self.master.version != self._version:
+            anything = Changes(self.master.version)
+            known = changes or anything
+            self._go_over(known if known.leads(self._version, anything.version) else anything)
+
+    def _go_over(self, changes: Changes) -> None:
         self._require_delivered("refresh")
         self._make_room_for_pages()
         self._version = self.master.version
@@ -260,8 +264,8 @@ class SemiStreamJoin:
             if self.master.version != self._version:
                 raise StateError(
                     f"the master went from version {self._version} to {self.master.version} and "
-                    "this join was not told. Call join.refresh(changes) with what master.refresh() "
-                    "returned before the next push."
+                    "this join was not told. Call join.refresh(master.refresh()) before the next "
+                    "push."
                 )
             if not work():
                 return None
@@ -449,7 +453,7 @@ class SemiStreamJoin:
     def _was_moved(self, moves: Moves | None) -> None:
         """For joins that keep slots of their own."""
 
-    def _fit_hand(self, batch: pa.RecordBatch) -> None:
+    def _fit_hand(self, batch: pa.RecordBatch, *, restored: bool = False) -> None:
         """Make room for a batch that is bigger or wider than any before it, or refuse it."""
         widest = widest_nbytes(batch)
         held = batch.nbytes + sum(h.nbytes for h in self._hand)
@@ -461,14 +465,10 @@ class SemiStreamJoin:
         # The window keeps a tenth of its bytes free, and must hold at least one row.
         least = max(self.sizing.least_window, row * 10 // 8)
         if limit < min(least, self.window.limit) or limit < row * 10 // 8:
-            most = self._hand_most + self.window.limit - least
-            raise BudgetError(
-                f"a batch of {format_bytes(batch.nbytes)} ({batch.num_rows} rows, the widest of "
-                f"{format_bytes(row)}), with what is in hand already, does not fit the budget of "
-                f"{format_bytes(self.plan.budget_bytes)}; at most {format_bytes(max(most, 0))} can "
-                "be in hand. Push smaller batches (slices), iterate what push returns before the "
-                "next push, or raise the budget."
-            )
+            budget, room = self.plan.budget_bytes, self._hand_most + self.window.limit
+            # A larger budget is shared out as this one is: so much of it is such room.
+            enough = budget * (room + max(least, row * 10 // 8) - limit) // room
+            raise too_much_in_hand(batch, row, budget, room - least, enough if restored else None)
         self._hand_most, self._output, self.window.limit = hand, output, limit
         self._widest = max(self._widest if len(self.window) or self._hand else 0, widest)
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.copying import Layout
-from penstock.errors import SchemaError, did_you_mean
+from penstock.errors import KeyTypeError, SchemaError, did_you_mean
 from penstock.keys import NO_SUCH_ROW, NULL_KEY, KeyMeeting, Keys
 from penstock.masters.base import Master
 from penstock.masters.plain_types import plain_batch, plain_type
@@ -63,14 +63,10 @@ class Binding:
             chosen = [n for n in master.schema.names if n not in master.key]
         else:
             chosen = [columns] if isinstance(columns, str) else list(columns)
-            for name in chosen:
+            for name in dict.fromkeys(chosen):
                 _require_column(name, stream_schema, master.schema)
         _refuse_clashes(stream_schema, chosen, on_miss)
-        meeting = KeyMeeting(
-            tuple(stream_schema.field(n).type for n in stream_key),
-            tuple(master.schema.field(n).type for n in master.key),
-            master.hash_seed,
-        )
+        meeting = _meeting(stream_schema, stream_key, master)
         added = [master.schema.field(n).with_nullable(True) for n in chosen]
         if on_miss == "mark":
             added.append(pa.field(MISS, pa.string()))
@@ -218,6 +214,26 @@ def _as_list(name: str, key: tuple[str, ...]) -> str:
     return f" Several columns are a list: {parts!r}." if set(parts) <= set(key) else ""
 
 
+def _meeting(stream: pa.Schema, stream_key: tuple[str, ...], master: Master) -> KeyMeeting:
+    """How the keys meet; an error names the pair of columns that cannot."""
+    ours = tuple(stream.field(name).type for name in stream_key)
+    theirs = tuple(master.schema.field(name).type for name in master.key)
+    for pair in zip(stream_key, master.key, ours, theirs, strict=True):
+        _require_meeting(*pair)
+    return KeyMeeting(ours, theirs, master.hash_seed)
+
+
+def _require_meeting(ours: str, theirs: str, here: pa.DataType, there: pa.DataType) -> None:
+    try:
+        KeyMeeting((here,), (there,))
+    except KeyTypeError as error:
+        raise KeyTypeError(
+            f"the stream's column {ours!r} and the master's {theirs!r}: {error} The types of a "
+            f"master from a CSV file are chosen when it is built: types={{{theirs!r}: 'string'}} "
+            f"(--type {theirs}=string)."
+        ) from error
+
+
 def _require_column(name: str, stream: pa.Schema, master: pa.Schema) -> None:
     if name not in master.names:
         error = SchemaError.missing_column(name, master.names, "the master")
@@ -235,6 +251,9 @@ def _require_once(name: str, schema: pa.Schema, where: str) -> None:
 
 
 def _refuse_clashes(stream: pa.Schema, chosen: list[str], on_miss: OnMiss) -> None:
+    twice = sorted({n for n in chosen if chosen.count(n) > 1})
+    if twice:
+        raise SchemaError(f"columns has {', '.join(map(repr, twice))} twice; name each once.")
     added = [*chosen, MISS] if on_miss == "mark" else chosen
     clashes = sorted(set(stream.names) & set(added) | {n for n in added if added.count(n) > 1})
     if clashes:

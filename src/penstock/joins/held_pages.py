@@ -129,7 +129,6 @@ class HeldPagesOperator(YieldingCache):
     def _empty_cache(self) -> None:
         self.held.clear()
 
-    def refresh(self, changes: Changes | None) -> None:
-        super().refresh(changes)
-        if changes is not None:
-            self._empty_cache()
+    def _go_over(self, changes: Changes) -> None:
+        super()._go_over(changes)
+        self._empty_cache()

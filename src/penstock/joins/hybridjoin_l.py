@@ -124,8 +124,7 @@ class PositionalOperator(YieldingCache):
         self.schedule.left(self.window.arrivals(slots))
         super()._leave(slots)
 
-    def refresh(self, changes: Changes | None) -> None:
-        super().refresh(changes)
-        if changes is not None:
-            slots, pages = self.window.in_order_with_pages()
-            self.schedule.admitted(pages, self.window.arrivals(slots))
+    def _go_over(self, changes: Changes) -> None:
+        super()._go_over(changes)
+        slots, pages = self.window.in_order_with_pages()
+        self.schedule.admitted(pages, self.window.arrivals(slots))

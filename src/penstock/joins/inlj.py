@@ -127,7 +127,7 @@ class _InljOperator(SemiStreamJoin):
         rows = super().waiting()
         return rows.sort_by(ARRIVAL_COLUMN) if rows.num_rows else rows
 
-    def refresh(self, changes: Changes | None) -> None:
-        super().refresh(changes)
-        if changes is not None and self._slice is not None:
+    def _go_over(self, changes: Changes) -> None:
+        super()._go_over(changes)
+        if self._slice is not None:
             self._deal_out()

@@ -268,11 +268,9 @@ class MeshOperator(SemiStreamJoin):
         self._quota = None
         return False
 
-    def refresh(self, changes: Changes | None) -> None:
+    def _go_over(self, changes: Changes) -> None:
         """Rows that are answered leave; those that wait begin a new round, all in one chunk."""
-        super().refresh(changes)
-        if changes is None:
-            return
+        super()._go_over(changes)
         slots = self.window.in_order()
         everyone = self._queue.leave_all()
         self._free(everyone[~np.isin(everyone, slots)])

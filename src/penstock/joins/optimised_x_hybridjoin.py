@@ -126,7 +126,7 @@ class _FilledCacheOperator(YieldingCache):
         super()._empty_cache()
         self._next_page, self._full = 0, False
 
-    def refresh(self, changes: Changes | None) -> None:
-        super().refresh(changes)
-        if changes is not None and self.cache is not None:
+    def _go_over(self, changes: Changes) -> None:
+        super()._go_over(changes)
+        if self.cache is not None:
             self._empty_cache()

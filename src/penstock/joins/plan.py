@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 import pyarrow as pa
 
 from penstock.budget import Size, parse_bytes
-from penstock.errors import SchemaError
+from penstock.errors import SchemaError, counted
 from penstock.joins.binding import Binding, On, OnMiss
 from penstock.joins.waits import MaxWait, WaitLimit
 from penstock.masters.base import Master
@@ -88,7 +88,7 @@ class JoinPlan(ABC):
         """One line on a running join of this plan."""
         return (
             f"<{self.title} on {', '.join(join.binding.stream_key)}: "
-            f"{join.stats.rows_in:,} rows in, {len(join.window):,} in the window, "
+            f"{counted(join.stats.rows_in, 'row')} in, {len(join.window):,} in the window, "
             f"{join.nbytes:,} of {self.budget_bytes:,} bytes held>"
         )
 

@@ -6,6 +6,7 @@ state), an operator lets go of those it has and takes up others, or the same one
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator
 
 import numpy as np
@@ -16,6 +17,7 @@ from penstock.joins.base import SemiStreamJoin
 from penstock.joins.progress import InHand
 from penstock.keys import Int64s
 from penstock.rows import Slots
+from penstock.window import Window
 
 
 def logical_time(join: SemiStreamJoin) -> int:
@@ -24,16 +26,40 @@ def logical_time(join: SemiStreamJoin) -> int:
 
 
 def pass_time(join: SemiStreamJoin, until: int) -> None:
-    """Let the logical time be `until` at least: so many rows were admitted and answered elsewhere."""
+    """Let the logical time be `until` at least: so many rows were admitted elsewhere."""
     join._now = max(join._now, until)
 
 
-def waiting_slots(join: SemiStreamJoin) -> tuple[Slots, Int64s]:
-    """The slots of all rows that wait, oldest first, and their arrivals; nothing may be in hand."""
-    if join._hand or join._slice is not None:
-        raise StateError("rows are in hand; iterate what push returned to its end first.")
-    slots = join.window.in_order()
-    return slots, join.window.arrivals(slots)
+class Movements:
+    """Which rows begin and cease to wait in a join's window, by arrival, from now on."""
+
+    def __init__(self, join: SemiStreamJoin) -> None:
+        self._begun: list[Int64s] = []
+        self._ceased: list[Int64s] = []
+        # The window must not hold itself: its memory is to go with the join.
+        window = weakref.proxy(join.window)
+
+        def admit(batch: pa.RecordBatch, rows: Int64s, pages: Int64s, arrivals: Int64s) -> Slots:
+            slots = Window.admit(window, batch, rows, pages, arrivals)
+            self._begun.append(arrivals[: len(slots)].copy())
+            return slots
+
+        def take_off(pages: Int64s, limit: int) -> Slots:
+            slots = Window.take_off(window, pages, limit)
+            self._ceased.append(window.arrivals(slots))
+            return slots
+
+        join.window.admit, join.window.take_off = admit, take_off  # type: ignore[method-assign]
+
+    def taken(self) -> tuple[Int64s, Int64s]:
+        """The arrivals of rows that began to wait and of rows that ceased, since last asked."""
+        begun, ceased = self._begun, self._ceased
+        self._begun, self._ceased = [], []
+        return _sorted(begun), _sorted(ceased)
+
+
+def _sorted(parts: list[Int64s]) -> Int64s:
+    return np.sort(np.concatenate(parts)) if parts else np.empty(0, dtype=np.int64)
 
 
 def can_forget(join: SemiStreamJoin) -> bool:

@@ -158,12 +158,12 @@ class _RootJoinOperator(YieldingCache):
         self._counters.unmatched += len(misses)
         self._answers.append(Unmatchable(self.binding, batch, misses, reasons))
 
-    def refresh(self, changes: Changes | None) -> None:
+    def _go_over(self, changes: Changes) -> None:
         if self._ahead is not None:
             self._ahead.drop()
-        super().refresh(changes)
+        super()._go_over(changes)
         self._roots = None
-        if changes is not None and (self.complete or self._loaded):
+        if self.complete or self._loaded:
             self.cache.clear()
             self.complete, self._loaded = False, 0
             self._fits = self._whole_nbytes() <= self.cache.limit

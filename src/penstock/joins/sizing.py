@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from penstock.budget import too_small
+from penstock.budget import format_bytes, too_small
+from penstock.errors import BudgetError, counted
 from penstock.joins.binding import Binding
 from penstock.masters.base import Master
 from penstock.rows import RowStore
@@ -77,9 +78,7 @@ class Sizing:
                 title,
                 budget,
                 least,
-                "build the master with smaller pages (page_bytes, --page-bytes)"
-                if least_buffer > budget // 4
-                else "",
+                _page_advice(master) if least_buffer > budget // 4 else "",
             )
         chosen_here = pages_per_read is None
         if pages_per_read is None:
@@ -126,6 +125,36 @@ def _buffer_parts(master: Master, pages: int) -> dict[str, int]:
     rows = min(pages * master.max_page_nbytes, buffer)
     what = "largest page" if pages == 1 else f"{pages} largest pages"
     return {what: rows, "disk blocks and gaps read along": buffer - rows}
+
+
+def too_much_in_hand(
+    batch: pa.RecordBatch, row: int, budget: int, most: int, enough: int | None
+) -> BudgetError:
+    """The error for a batch that does not fit beside what is held; `enough` of a restored one."""
+    size = f"{format_bytes(batch.nbytes)} ({counted(batch.num_rows, 'row')}, the widest of"
+    size = f"{size} {format_bytes(row)})"
+    if enough is not None:
+        return BudgetError(
+            f"what waits, {size}, is restored in one piece and does not fit the budget of "
+            f"{format_bytes(budget)}. Raise the budget to about {format_bytes(enough)}."
+        )
+    return BudgetError(
+        f"a batch of {size}, with what is in hand already, does not fit the budget of "
+        f"{format_bytes(budget)}; at most {format_bytes(max(most, 0))} can be in hand. Push "
+        "smaller batches (slices), iterate what push returns before the next push, or raise the "
+        "budget."
+    )
+
+
+def _page_advice(master: Master) -> str:
+    """How the largest page gets smaller; one that is longer than was asked for is of one key."""
+    meant = getattr(master, "page_bytes", None)
+    if meant is not None and master.max_page_nbytes > 1.5 * meant:
+        return (
+            "choose a key that tells more rows apart: the largest page is "
+            f"{counted(master.max_page_rows, 'row')} of one key, which smaller pages do not split"
+        )
+    return "build the master with smaller pages (page_bytes, --page-bytes)"
 
 
 def _between(least: int, wanted: int, most: int) -> int:

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.errors import OptionError
+from penstock.errors import OptionError, SchemaError
 from penstock.keys import Int64s
 
 ARRIVAL_COLUMN = "_arrival"
@@ -27,6 +27,30 @@ _WAYS = (
     "timedelta, or None for no bound"
 )
 _PATTERN = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([a-z]+)\s*")
+
+
+def arrivals_of(
+    waiting: pa.RecordBatch, stream: pa.Schema
+) -> tuple[Int64s, npt.NDArray[np.float64]]:
+    """The two columns that `waiting` adds to rows of the stream: in admitted rows, by the clock."""
+    wanted = {ARRIVAL_COLUMN: pa.int64(), ARRIVED_AT_COLUMN: pa.float64()}
+    if not isinstance(waiting, pa.RecordBatch):
+        given = type(waiting).__name__
+    else:
+        given = f"a batch with the columns ({', '.join(waiting.schema.names)})"
+        found = {f.name: f.type for f in waiting.schema}
+        whole = set(stream.names) <= set(found) and all(
+            found.get(name) == t and not waiting.column(name).null_count
+            for name, t in wanted.items()
+        )
+        if whole:
+            first, second = (waiting.column(name).to_numpy() for name in wanted)
+            return first, second
+    raise SchemaError(
+        f"restore takes what a join's waiting() gave: a record batch of the stream's columns "
+        f"({', '.join(stream.names)}), {ARRIVAL_COLUMN} (int64) and {ARRIVED_AT_COLUMN} (double), "
+        f"without nulls in these two; this is {given}. Rows that are new to the join are pushed."
+    )
 
 
 class WaitLimit:

@@ -157,10 +157,10 @@ class PinnedPagesOperator(SemiStreamJoin):
         self._pinned, self._pinned_is_due = None, False
         self._pinned_parts = []
 
-    def _fit_hand(self, batch: pa.RecordBatch) -> None:
+    def _fit_hand(self, batch: pa.RecordBatch, *, restored: bool = False) -> None:
         """A batch that would not fit otherwise gets the bytes of pinned pages, from then on."""
         try:
-            super()._fit_hand(batch)
+            super()._fit_hand(batch, restored=restored)
         except BudgetError:
             if not self._reserved or self._open is not None or self._answers:
                 raise
@@ -168,12 +168,11 @@ class PinnedPagesOperator(SemiStreamJoin):
             given = min(batch.nbytes, self._reserved)
             self._reserved -= given
             self.window.limit += given
-            super()._fit_hand(batch)
+            super()._fit_hand(batch, restored=restored)
 
-    def refresh(self, changes: Changes | None) -> None:
-        super().refresh(changes)
-        if changes is not None:
-            self._unpin()
+    def _go_over(self, changes: Changes) -> None:
+        super()._go_over(changes)
+        self._unpin()
 
 
 def pinned_nbytes(master: Master, pages: int) -> int:

@@ -14,14 +14,14 @@ LEAST_CACHE = 64 * 16
 class YieldingCache(SemiStreamJoin):
     """A join whose cache, if it has one, shrinks for a batch that would not fit otherwise."""
 
-    def _fit_hand(self, batch: pa.RecordBatch) -> None:
+    def _fit_hand(self, batch: pa.RecordBatch, *, restored: bool = False) -> None:
         try:
-            super()._fit_hand(batch)
+            super()._fit_hand(batch, restored=restored)
         except BudgetError:
             if self.cache is None or self._answers or self.cache.limit <= LEAST_CACHE:
                 raise
             self._give_way(batch.nbytes)
-            super()._fit_hand(batch)
+            super()._fit_hand(batch, restored=restored)
 
     def _give_way(self, wanted: int) -> None:
         """Move bytes from the cache to the window, from which batches in hand take theirs."""

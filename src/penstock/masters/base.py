@@ -19,11 +19,17 @@ PageNumbers = npt.NDArray[np.int64]
 class Changes:
     """What a refresh found: the master's new version, and which key codes may have other rows now.
 
-    `ranges` are inclusive pairs of codes; None means that anything may have changed.
+    `ranges` are inclusive pairs of codes; None means that anything may have changed. They hold for
+    who was at the version `since`, where that is given.
     """
 
     version: str
     ranges: tuple[tuple[int, int], ...] | None = None
+    since: str | None = None
+
+    def leads(self, before: str, after: str) -> bool:
+        """Whether this is all that lies between these two versions."""
+        return self.since in (None, before) and self.version == after
 
     def touched(self, codes: Int64s) -> npt.NDArray[np.bool_]:
         """Which of these codes may have other rows now."""

@@ -19,7 +19,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.errors import MasterError, OptionError, SchemaError
+from penstock.errors import MasterError, OptionError, SchemaError, counted
+from penstock.masters.plain_types import require_names
 from penstock.masters.type_names import named_type
 
 Types = Mapping[str, pa.DataType | str]
@@ -28,7 +29,9 @@ _USUAL_DELIMITERS = ",;\t|"
 _LOST_ZEROS = r"^[+-]?0[0-9xX]"
 _LOST_DIGITS = r"^[+-]?[0-9]{17,}$"
 _MOST_DIGITS = 16
+_MOST_HEADER_BYTES = 64 * 1024
 _OF_COLUMN = re.compile(r"In CSV column #(\d+): (?:Row #\d+: )?(.*)", re.DOTALL)
+_RAGGED = re.compile(r"CSV parse error: (?:Row #(\d+): )?Expected (\d+) columns, got (\d+)")
 _REFUSED = re.compile(r"CSV conversion error to (.+?): invalid value '(.*)'", re.DOTALL)
 
 
@@ -101,17 +104,21 @@ class _CsvFile:
         self._names: list[str] = []
 
     def _open(self, types: Mapping[str, pa.DataType]) -> Any:
-        from pyarrow import csv
-
         try:
-            return csv.open_csv(
-                pa.input_stream(str(self._path), compression=self._compression),
-                read_options=csv.ReadOptions(encoding=self._options.encoding or "utf-8"),
-                parse_options=csv.ParseOptions(delimiter=self._delimiter),
-                convert_options=csv.ConvertOptions(column_types=types),
-            )
+            return self._opened(types)
         except (pa.ArrowException, UnicodeError) as error:
             raise self._said(error, 0) from error
+
+    def _opened(self, types: Mapping[str, pa.DataType], threads: bool = True) -> Any:
+        from pyarrow import csv
+
+        encoding = self._options.encoding or "utf-8"
+        return csv.open_csv(
+            pa.input_stream(str(self._path), compression=self._compression),
+            read_options=csv.ReadOptions(encoding=encoding, use_threads=threads),
+            parse_options=csv.ParseOptions(delimiter=self._delimiter),
+            convert_options=csv.ConvertOptions(column_types=types),
+        )
 
     def inferred(self) -> pa.Schema:
         """What Arrow makes of the first rows; raises if something is odd about them."""
@@ -123,6 +130,7 @@ class _CsvFile:
             raise self._said(error, 0) from error
         if len(self._names) == 1 and self._options.delimiter is None:
             self._require_one_column(self._names[0])
+        require_names(self._names, f"the source {self._path}")
         for name in self._options.types:
             if name not in self._names:
                 raise SchemaError.missing_column(name, self._names, f"the source {self._path}")
@@ -158,9 +166,11 @@ class _CsvFile:
     def _said(self, error: Exception, rows: int) -> MasterError:
         """What Arrow said, with the column's name and what to pass."""
         text = str(error).strip().rstrip(".")
-        where = f" after {rows:,} rows" if rows else ""
+        where = f" after {counted(rows, 'row')}" if rows else ""
         if isinstance(error, UnicodeError):
             return self._undecodable(text)
+        if _RAGGED.match(text):
+            return self._ragged(text)
         of_column = _OF_COLUMN.fullmatch(text)
         if of_column is None:
             return MasterError(f"cannot read the source {self._path}{where}: {text}.")
@@ -177,6 +187,34 @@ class _CsvFile:
         why = "as was asked" if name in self._options.types else "as its first rows were"
         was = "empty, as in all of its first rows" if wanted == "null" else f"{wanted}, {why}"
         return _no_such_value(self._path, name, was, f"a row behind row {rows:,}", value)
+
+    def _ragged(self, text: str) -> MasterError:
+        """Which row has other columns than the header: Arrow counts them in one thread only."""
+        try:
+            with self._opened({}, threads=False) as reader:
+                for _ in reader:
+                    pass
+        except (pa.ArrowException, UnicodeError) as error:
+            text = str(error)
+        found = _RAGGED.match(text)
+        if found is None:
+            return MasterError(f"cannot read the source {self._path}: {text}.")
+        if found.group(2) == "1" and self._options.delimiter is None:
+            self._require_one_column(self._first_line())
+        row = f"its row {int(found.group(1)):,}" if found.group(1) else "a row"
+        header, got = (counted(int(n), "column") for n in found.group(2, 3))
+        return MasterError(
+            f"cannot read the source {self._path}: {row} (the header is row 1) has {got}, the "
+            f"header {header}. Correct the row, or put values with {self._delimiter!r} in them in "
+            'quotes ("); if something else separates the columns, pass it as delimiter '
+            "(--delimiter)."
+        )
+
+    def _first_line(self) -> str:
+        with pa.input_stream(str(self._path), compression=self._compression) as file:
+            text = file.read(_MOST_HEADER_BYTES)
+        lines = text.decode(self._options.encoding or "utf-8", "replace").splitlines()
+        return next(iter(lines), "")
 
     def _not_text(self, name: str) -> MasterError:
         return MasterError(

@@ -158,5 +158,5 @@ class MemoryMaster:
         table, ranges = self._next
         self._load(table)
         self._next = None
-        self.version = str(int(self.version) + 1)
-        return Changes(self.version, ranges)
+        before, self.version = self.version, str(int(self.version) + 1)
+        return Changes(self.version, ranges, since=before)

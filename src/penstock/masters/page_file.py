@@ -115,6 +115,7 @@ class PageFileMaster:
         self.version = facts.version
         self._held = _held_by_reads(version.index, version.schema)
         self.index_nbytes = version.index.nbytes + self._held.nbytes
+        self.page_bytes = facts.page_bytes
         self.max_page_nbytes = facts.max_page_nbytes
         self.max_page_rows = facts.max_page_rows
         self.data_nbytes = facts.data_nbytes

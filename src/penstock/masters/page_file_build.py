@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import socket
+import stat
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.budget import Size, format_bytes, parse_bytes
-from penstock.errors import BudgetError, CorruptMasterError, MasterError
+from penstock.errors import CorruptMasterError, MasterError, SizeError
 from penstock.keys import HASH_SEED
 from penstock.masters.csv_source import CsvOptions, Types
 from penstock.masters.info import MasterInfo
@@ -52,6 +53,7 @@ def build_master(
     """Sort the source by key and write it as a page file.
 
     The file appears at `path` complete or not at all; a reader that has an older one open keeps it.
+    A link stays: the file that it points to is written.
     Rows with a null key are left out and counted. Sorting spills to a folder beside the target
     when the rows do not fit `memory`.
 
@@ -72,7 +74,8 @@ def build_master(
         hash_seed: seed of the codes of strings, wide decimals and composite keys.
         version: name of this version of R, new for every build unless given.
     """
-    target = Path(path).absolute()
+    named = Path(path).absolute()
+    target = _behind_links(named)
     _check_target(target, overwrite)
     page_size, memory_size = _page_size(page_bytes), _memory_size(memory)
     opened = open_source(source, CsvOptions(types or {}, delimiter, encoding))
@@ -105,7 +108,7 @@ def build_master(
             writer.finish(page_bytes=page_size, null_keys_dropped=sort.null_keys_dropped)
             report("write", writer.rows, sort.rows)
         with PageFileMaster(finished) as master:
-            info = replace(master.info(), path=str(target))
+            info = replace(master.info(), path=str(named))
         _check_target(target, overwrite)
         finished.replace(target)
         _sync_folder(target.parent)
@@ -119,7 +122,7 @@ def _silent(_phase: str, _done: int, _total: int | None) -> None:
 def _page_size(page_bytes: Size) -> int:
     size, (least, most) = parse_bytes(page_bytes), _PAGE_LIMITS
     if not least <= size <= most:
-        raise BudgetError(
+        raise SizeError(
             f"a page of {format_bytes(size)} is out of range; choose page_bytes between "
             f"{format_bytes(least)} and {format_bytes(most)}."
         )
@@ -129,18 +132,36 @@ def _page_size(page_bytes: Size) -> int:
 def _memory_size(memory: Size) -> int:
     size = parse_bytes(memory)
     if size < _LEAST_MEMORY:
-        raise BudgetError(
+        raise SizeError(
             f"sorting needs at least {format_bytes(_LEAST_MEMORY)} of memory; "
             f"{format_bytes(size)} were given."
         )
     return size
 
 
+_KINDS: tuple[tuple[Callable[[int], bool], str], ...] = (
+    (stat.S_ISDIR, "a folder"),
+    (stat.S_ISFIFO, "a pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (lambda _: True, "a device"),
+)
+
+
+def _behind_links(target: Path) -> Path:
+    """The file that a link points to, be it there or not, so that the link stays."""
+    try:
+        return target.resolve() if target.is_symlink() else target
+    except (OSError, RuntimeError) as error:
+        raise MasterError(f"{target} is a link that leads nowhere; give a file's path.") from error
+
+
 def _check_target(target: Path, overwrite: bool) -> None:
     if not target.parent.is_dir():
         raise MasterError(f"there is no folder {target.parent}; make it first.")
-    if target.is_dir():
-        raise MasterError(f"{target} is a folder; name a file to write.")
+    if target.exists() and not target.is_file():
+        mode = target.stat().st_mode
+        kind = next(name for is_kind, name in _KINDS if is_kind(mode))
+        raise MasterError(f"{target} is {kind}; name a file to write.")
     if not overwrite and target.exists():
         raise MasterError(
             f"{target} exists already. Name another file, or allow that it is replaced."

@@ -103,17 +103,22 @@ class PageWriter:
                 f"{format_bytes(_MOST_PAGE_BYTES)}; choose a key that tells these rows apart."
             )
         self._arrow.write_batch(batch)
+        page = self._take_page()
+        self._fences.append(int(codes[0]) if len(codes) else np.iinfo(np.int64).min)
+        self._ends.append(self._sink.tell())
+        self._rows.append(batch.num_rows)
+        self._checksums.append(hash_buffer(page) & 0xFFFFFFFF)
+        self._count(codes, pa.ipc.read_record_batch(page, self._schema).nbytes)
+
+    def _take_page(self) -> memoryview:
+        """The bytes of the page that Arrow has just written."""
         page = memoryview(self._sink.take())
         if not self._head:
             # Arrow writes the schema together with the first batch.
             (schema_nbytes,) = struct.unpack_from("<i", page, _SCHEMA_AT + 4)
             head_nbytes = _SCHEMA_AT + 8 + schema_nbytes
             self._head, page = bytes(page[:head_nbytes]), page[head_nbytes:]
-        self._fences.append(int(codes[0]) if len(codes) else np.iinfo(np.int64).min)
-        self._ends.append(self._sink.tell())
-        self._rows.append(batch.num_rows)
-        self._checksums.append(hash_buffer(page) & 0xFFFFFFFF)
-        self._count(codes, pa.ipc.read_record_batch(page, self._schema).nbytes)
+        return page
 
     def _count(self, codes: Int64s, nbytes: int) -> None:
         starts = np.append(np.flatnonzero(np.diff(codes)) + 1, len(codes))

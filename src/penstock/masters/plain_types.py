@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -38,14 +41,27 @@ def _plain_field(field: pa.Field) -> pa.Field:
 
 
 def plain_schema(schema: pa.Schema) -> pa.Schema:
-    """The schema in plain types; column names must differ."""
-    twice = sorted({n for n in schema.names if schema.names.count(n) > 1})
+    """The schema in plain types; columns must have names, which differ."""
+    require_names(schema.names, "the source")
+    return pa.schema([_plain_field(f) for f in schema], metadata=schema.metadata)
+
+
+def require_names(names: Sequence[str], where: str) -> None:
+    """Raise SchemaError for columns without a name, or of the same name."""
+    unnamed = [str(number) for number, name in enumerate(names, 1) if not name.strip()]
+    if unnamed:
+        several = len(unnamed) > 1
+        raise SchemaError(
+            f"{where} has no name for its column{'s' * several} {', '.join(unnamed)} of "
+            f"{len(names)}; columns are found by name. Give {'each' if several else 'it'} a name, "
+            f"or leave {'them' if several else 'it'} out."
+        )
+    twice = [repr(name) for name, times in sorted(Counter(names).items()) if times > 1]
     if twice:
         raise SchemaError(
-            f"a master's columns are found by name, but the source has several columns named "
-            f"{', '.join(map(repr, twice))}. Rename all but one of each."
+            f"{where} has several columns named {', '.join(twice)}; columns are found by name. "
+            "Rename all but one of each."
         )
-    return pa.schema([_plain_field(f) for f in schema], metadata=schema.metadata)
 
 
 def plain_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

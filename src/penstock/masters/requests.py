@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from penstock.errors import MasterError, SchemaError
+from penstock.errors import KeyTypeError, MasterError, SchemaError
 from penstock.keys import Int64s, KeyMeeting, Keys, family, is_exact
 from penstock.masters.base import PageNumbers
 
@@ -40,7 +40,14 @@ def key_names(key: str | Sequence[str], schema: pa.Schema, where: str) -> tuple[
                 f"known. Cast it; of a CSV file, pass types={{{column.name!r}: 'int64'}} "
                 f"(--type {column.name}=int64) or whatever it is."
             )
-        family(column.type)
+        try:
+            family(column.type)
+        except KeyTypeError as error:
+            raise KeyTypeError(
+                f"the key column {column.name!r} of {where}: {error} Of a CSV file, pass "
+                f"types={{{column.name!r}: 'string'}} (--type {column.name}=string), or int64, or "
+                "decimal(12,2)."
+            ) from error
     return names
 
 

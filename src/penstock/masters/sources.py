@@ -12,8 +12,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.errors import MasterError, OptionError, SchemaError, did_you_mean
+from penstock.errors import MasterError, OptionError, SchemaError, counted, did_you_mean
 from penstock.masters.csv_source import CsvOptions, open_csv
+from penstock.masters.plain_types import require_names
 
 _TEXT_SUFFIXES = {".csv": ",", ".tsv": "\t"}
 _COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
@@ -77,7 +78,8 @@ def _guarded(source: Source) -> Iterator[pa.RecordBatch]:
         raise
     except (OSError, pa.ArrowException) as error:
         raise MasterError(
-            f"the source {source.name} could not be read on after {rows} rows: {_brief(error)}."
+            f"the source {source.name} could not be read on after {counted(rows, 'row')}: "
+            f"{_brief(error)}."
         ) from error
 
 
@@ -106,6 +108,11 @@ def _open_iterable(source: Iterable[Any]) -> Source:
     batches = iter(source)
     if schema is None:
         first = next(batches, None)
+        if first is None:
+            raise SchemaError(
+                "the source gave no batches, so its columns are not known. Give one batch, which "
+                "may be without rows, a table, or an iterable that has a `schema`."
+            )
         if not isinstance(first, pa.RecordBatch):
             raise SchemaError(
                 "a source that is an iterable must give record batches, or have a `schema` when it "
@@ -169,7 +176,7 @@ def _refuse_options(csv: CsvOptions, what: str) -> None:
 
 
 def _open_folder(path: Path) -> Source:
-    files = [p for p in sorted(path.rglob("*")) if p.is_file() and p.name[0] not in "._"]
+    files = _files_in(path)
     if not files:
         raise MasterError(f"the folder {path} has no Parquet files, nor any others; give {_KINDS}.")
     try:
@@ -185,14 +192,22 @@ def _open_folder(path: Path) -> Source:
         ) from error
 
 
+def _files_in(folder: Path) -> list[Path]:
+    return [p for p in sorted(folder.rglob("*")) if p.is_file() and p.name[0] not in "._"]
+
+
 def _is_parquet(path: Path) -> bool:
     with path.open("rb") as file:
         return file.read(4) == b"PAR1"
 
 
 def _open_parquet(path: Path) -> Source:
-    from pyarrow import dataset
+    from pyarrow import dataset, parquet
 
+    one = path if path.is_file() else next(filter(_is_parquet, _files_in(path)), None)
+    if one is not None:
+        # Arrow, too, refuses columns of one name, but says neither which nor what to do.
+        require_names(parquet.read_schema(one).names, f"the source {one}")
     found = dataset.dataset(str(path), format="parquet", partitioning="hive")
     # Each of these keeps Arrow from reading ahead: it would hold several row groups at once.
     batches = found.to_batches(

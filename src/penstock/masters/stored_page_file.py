@@ -116,6 +116,7 @@ class StoredPageFileMaster:
         self.num_pages = opened.index.num_pages
         self.version = facts.version
         self.index_nbytes = opened.index.nbytes
+        self.page_bytes = facts.page_bytes
         self.max_page_nbytes = facts.max_page_nbytes
         self.max_page_rows = facts.max_page_rows
         self.data_nbytes = facts.data_nbytes

@@ -6,16 +6,31 @@ from typing import TYPE_CHECKING
 from penstock.spark.enrich import enrich
 
 if TYPE_CHECKING:
+    from penstock.spark.building import build_master
+    from penstock.spark.draining import stop_when_drained
     from penstock.spark.metering import EnrichMetrics, MetricsListener, metrics
     from penstock.spark.session import local_session
+    from penstock.spark.source import register
 
-__all__ = ["EnrichMetrics", "MetricsListener", "enrich", "local_session", "metrics"]
+__all__ = [
+    "EnrichMetrics",
+    "MetricsListener",
+    "build_master",
+    "enrich",
+    "local_session",
+    "metrics",
+    "register",
+    "stop_when_drained",
+]
 
 _HOMES = {
     "EnrichMetrics": "metering",
     "MetricsListener": "metering",
+    "build_master": "building",
     "local_session": "session",
     "metrics": "metering",
+    "register": "source",
+    "stop_when_drained": "draining",
 }
 
 if not TYPE_CHECKING:  # or every name would pass for one of the package's

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -52,7 +52,8 @@ class AtOnce:
             self.identity, self.enrichment, first.schema, self.promised, self.key
         )
         meter = TaskMeter(operator.join, operator.reads, warm=operator.warm)
-        outputs = Outputs(first.schema, operator.join.binding.output_schema, self)
+        joined = operator.join.binding.output_schema
+        outputs = Outputs(first.schema, joined, self.added, measured=self.measured)
         answered = False
         try:
             join = operator.join
@@ -83,17 +84,24 @@ def in_pieces(batch: pa.RecordBatch, most: int) -> Batches:
 class Outputs:
     """Turns what a join puts out into what Spark takes."""
 
-    def __init__(self, stream: pa.Schema, joined: pa.Schema, task: AtOnce) -> None:
+    def __init__(
+        self,
+        stream: pa.Schema,
+        joined: pa.Schema,
+        added: Sequence[pa.DataType],
+        *,
+        measured: bool,
+    ) -> None:
         width = len(stream)
-        added = [pa.field(joined.field(width + i).name, t) for i, t in enumerate(task.added)]
-        fields = [pa.field(f.name, f.type) for f in stream] + added
-        if task.measured:
+        fields = [pa.field(f.name, f.type) for f in stream]
+        fields += [pa.field(joined.field(width + i).name, t) for i, t in enumerate(added)]
+        if measured:
             fields.append(pa.field(COLUMN, _METRICS_TYPE))
         self.schema = pa.schema(fields)
         self._casts = [
-            (width + i, t) for i, t in enumerate(task.added) if joined.field(width + i).type != t
+            (width + i, t) for i, t in enumerate(added) if joined.field(width + i).type != t
         ]
-        self._measured = task.measured
+        self._measured = measured
 
     def rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         columns = batch.columns

@@ -2,20 +2,39 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from penstock.errors import OptionError, SchemaError
+from penstock.joins.inlj import Inlj
+from penstock.joins.plan import JoinPlan
+from penstock.joins.waits import MaxWait, WaitLimit
+from penstock.rows import RowStore
+from penstock.spark.packing import PACKED
 from penstock.spark.task_metrics import COLUMN
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
     from pyspark.sql.types import StructField, StructType
 
 WATERMARK = "spark.watermarkDelayMs"
 """The key in a field's metadata by which Spark knows the column of a watermark."""
 MARK = "penstock.enrich"
 """The key in an added field's metadata: which `enrich` added it, and whether it waits."""
+
+_STORE = "spark.sql.streaming.stateStore.providerClass"
+_ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+_MANY_PARTITIONS = 32
+_BESIDE_A_ROW, _BESIDE = 8, 1 / 24
+"""Bytes that a worker remembers of a row that waits, and the share of the budget for the rows on
+their way into the state."""
+_NO_DATA = "spark.sql.streaming.noDataMicroBatches.enabled"
 
 
 def require_dataframe(df: Any) -> None:
@@ -72,19 +91,90 @@ def unused_name(wanted: str, schema: StructType) -> str:
     return candidate
 
 
-def refuse_waiting_with(schema: StructType) -> None:
+def refuse_waiting_with(df: DataFrame) -> None:
     """Raise where rows must not wait: on a stream with a watermark, or that waited before."""
-    timed = watermarks(schema)
+    if not hasattr(df.groupBy(), "transformWithStateInPandas"):
+        from pyspark import __version__ as version
+
+        raise OptionError(
+            f"rows cannot wait on Spark Connect {version}, which has no state for Python. Leave "
+            "out max_wait, use classic Spark, or a newer version."
+        )
+    timed = watermarks(df.schema)
     if timed:
+        raise _watermark(f"on {', '.join(map(repr, timed))}")
+    waiting = [found["name"] for found in marks(df.schema) if found["waits"]]
+    plan = _plan_of(df)
+    if waiting or PACKED in plan:
+        for_what = f" for {waiting[0]!r}" if waiting else ""
         raise OptionError(
-            f"max_wait on a stream with a watermark (on {', '.join(map(repr, timed))}): rows that "
-            "waited would be dropped as late, silently. Leave out max_wait, so that every row is "
-            "answered in its own micro-batch, or enrich in one query and aggregate in a second "
-            "one that reads what the first wrote."
+            f"the stream waits already{for_what}; only one enrich of a query can have max_wait. "
+            "Leave it out of all others: enrich with those first, at once."
         )
-    waiting = [found["name"] for found in marks(schema) if found["waits"]]
-    if waiting:
+    if "EventTimeWatermark" in plan:
+        raise _watermark("on a column that was dropped or changed since")
+
+
+def _watermark(where: str) -> OptionError:
+    return OptionError(
+        f"max_wait on a stream with a watermark ({where}): rows that waited would be dropped as "
+        "late, silently. Leave out max_wait, so that every row is answered in its own micro-batch, "
+        "or enrich in one query and aggregate in a second one that reads what the first wrote."
+    )
+
+
+def _plan_of(df: DataFrame) -> str:
+    """The plan as Spark prints it: what is left of operators whose columns are gone."""
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        df.explain(mode="extended")
+    return printed.getvalue()
+
+
+def require_time_to_wait(max_wait: MaxWait) -> float:
+    """`max_wait` in seconds."""
+    limit = WaitLimit.parse(max_wait)
+    if limit.seconds is None:
+        raise OptionError.out_of_range(
+            "max_wait", max_wait, "a time: '30s', '500ms', seconds as a float (2.5) or a timedelta"
+        )
+    return limit.seconds
+
+
+def require_settings(settings: Callable[[str, str], str | None], drain: str) -> None:
+    """Raise where the session's settings would make the query fail, or never let rows go."""
+    store = settings(_STORE, "") or ""
+    if not store.endswith("RocksDBStateStoreProvider"):
         raise OptionError(
-            f"the stream waits already for {waiting[0]!r}; only one enrich of a query can have "
-            "max_wait. Leave it out of all others: enrich with those first, at once."
+            f"rows that wait need the state store RocksDB; the session has {store or 'another'}. "
+            f"Before the query starts: spark.conf.set({_STORE!r}, {_ROCKSDB!r})."
         )
+    if drain == "pause" and (settings(_NO_DATA, "true") or "true").lower() != "true":
+        raise OptionError(
+            f"drain='pause' lets rows go in a micro-batch without rows, and {_NO_DATA} is false. "
+            "Set it to true, or choose drain='deadline'."
+        )
+
+
+def warn_of_partitions(partitions: int, shards: int) -> None:
+    """Say it where Spark would run many state tasks that have nothing to do."""
+    if partitions > max(_MANY_PARTITIONS, 4 * shards):
+        warnings.warn(
+            f"spark.sql.shuffle.partitions is {partitions}: every micro-batch runs so many state "
+            f"tasks, and {shards} of them {'has' if shards == 1 else 'have'} work. Set it to about "
+            "the number of executors before the query first starts; its checkpoint keeps it.",
+            UserWarning,
+            stacklevel=4,
+        )
+
+
+def waiting_plan(plan: JoinPlan, max_wait: float, stream: pa.Schema) -> JoinPlan:
+    """The operator's plan, with what a worker has beside it taken off its budget."""
+    if isinstance(plan, Inlj):
+        raise OptionError(
+            f"{plan.title} has no window in which rows could wait. Leave out max_wait, or choose "
+            "another join: 'auto' is ROOTJOIN."
+        )
+    row = RowStore(stream, 1).slot_nbytes
+    share = 1 - _BESIDE_A_ROW / (_BESIDE_A_ROW + row) - _BESIDE
+    return replace(plan, max_wait=max_wait, budget=int(plan.budget_bytes * share))

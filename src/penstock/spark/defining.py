@@ -18,7 +18,9 @@ from penstock.spark.checks import (
     mark,
     refuse_duplicates,
     unused_name,
+    warn_of_partitions,
 )
+from penstock.spark.draining import Timers, time_mode, with_clock
 from penstock.spark.enrichment import (
     Enrichment,
     Examined,
@@ -26,12 +28,15 @@ from penstock.spark.enrichment import (
     examine_on_executor,
     given_shape,
 )
+from penstock.spark.handing_out import handed_schema, is_plain, taken_over
 from penstock.spark.metering import PREFIX, observed
+from penstock.spark.packing import PACKED, SHARD, ByKey, Packing, pack_function
 from penstock.spark.reaching import reference
 from penstock.spark.schemas import arrow_schema, refuse_collations, spark_type
-from penstock.spark.shards import parse_shards, sharded
+from penstock.spark.shards import parse_shards, shard_names, sharded
 from penstock.spark.task_metrics import COLUMN
 from penstock.spark.types import handed_over
+from penstock.spark.waiting import WaitingRows, WaitingTask
 
 
 @dataclass(frozen=True)
@@ -124,14 +129,57 @@ class Definition:
             self.examined.cuts,
         )
 
+    def waiting(self, timers: Timers, budget: int) -> DataFrame:
+        """The DataFrame whose rows wait in Spark's state for their page."""
+        shape, (df, renamed) = self.examined.shape, self._by_number(self.df)
+        schema = self.output_schema(nullable=True)
+        partitions = int(df.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
+        shards = self.shards or 1
+        warn_of_partitions(partitions, shards)
+        packing = Packing(
+            shard_names(shards, partitions),
+            ByKey(
+                self.binding.stream_key,
+                self.binding.meeting.master_types,
+                shape.hash_seed,
+                self.examined.cuts,
+                shards,
+            ),
+            renamed,
+        )
+        task = WaitingTask(
+            self.enrichment,
+            self.enrichment.identity,
+            tuple(shape.schema.field(n) for n in self.binding.read_columns),
+            shape.key,
+            self.added,
+            self.binding.stream_schema,
+            timers,
+            budget,
+            is_plain(schema),
+        )
+        packed = df.mapInArrow(pack_function(packing), f"{SHARD} int, {PACKED} binary")
+        answered = (
+            with_clock(packed, timers.drain)
+            .groupBy(SHARD)
+            .transformWithStateInPandas(
+                WaitingRows(task), handed_schema(schema), "append", time_mode(timers.drain)
+            )
+        )
+        return observed(taken_over(answered, schema), PREFIX + self.name)
+
+    @staticmethod
+    def _by_number(df: DataFrame) -> tuple[DataFrame, tuple[str, ...] | None]:
+        """The DataFrame as `mapInArrow` takes it, and its column names where they had to go."""
+        if not any("." in name or "`" in name for name in df.columns):
+            return df, None
+        # PySpark takes such a name for a path.
+        return df.toDF(*[f"c{number}" for number in range(len(df.columns))]), tuple(df.columns)
+
     def at_once(self, observation: Observation | None) -> DataFrame:
         """The DataFrame whose tasks answer every row before they end."""
         measured = self.df.isStreaming or observation is not None
-        shape, df, renamed = self.examined.shape, self.spread(), None
-        if any("." in name or "`" in name for name in df.columns):
-            # PySpark's mapInArrow takes such a name for a path.
-            renamed = tuple(df.columns)
-            df = df.toDF(*[f"c{number}" for number in range(len(renamed))])
+        shape, (df, renamed) = self.examined.shape, self._by_number(self.spread())
         task = AtOnce(
             self.enrichment,
             self.enrichment.identity,

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from penstock.errors import OptionError, StateError
+from penstock.errors import BudgetError, OptionError
 from penstock.spark.installed import require_pyspark
 
 if TYPE_CHECKING:
@@ -52,11 +52,14 @@ def enrich(
         columns: the master's columns to add; all but the key if not given.
         budget: bytes that the operator in one Python worker holds at most, as "50MB" or a number.
         join: "auto" (ROOTJOIN), the name of another join, or a plan, which brings its own budget.
-        max_wait: None answers every row within its micro-batch.
+        max_wait: None answers every row within its micro-batch; a time ("30s", seconds as a float,
+            a timedelta) lets cold rows of a stream wait in Spark's state so long, until their page
+            is worth a read.
         drain: for `max_wait`: "pause" lets rows go when the stream pauses, "deadline" holds them
-            to `max_wait`.
+            to `max_wait` (`penstock.spark.stop_when_drained` then ends the query).
         shards: so many partitions by key range, so that no two tasks of a micro-batch read the same
-            part of the master; None leaves the partitions as they are.
+            part of the master; None leaves the partitions as they are, or with `max_wait` takes one
+            per executor.
         on_miss: what becomes of a row without a partner: "null" puts it out with nulls, "drop"
             leaves it out, "mark" puts it out with nulls and the reason in the column `_miss`.
         name: what metrics call this enrichment; the master's file name if not given.
@@ -68,37 +71,59 @@ def enrich(
     >>> stream.transform(penstock.enrich, master="products.arrow", on="sku")  # doctest: +SKIP
     """
     require_pyspark()
-    from penstock.spark.checks import refuse_waiting_with, require_dataframe
+    from penstock.spark.checks import (
+        refuse_waiting_with,
+        require_dataframe,
+        require_settings,
+        require_time_to_wait,
+        waiting_plan,
+    )
     from penstock.spark.defining import Definition
+    from penstock.spark.draining import Timers
+    from penstock.spark.schemas import arrow_schema
+    from penstock.spark.shards import executors_of
 
     require_dataframe(df)
     if drain not in ("pause", "deadline"):
         raise OptionError.out_of_range("drain", drain, "'pause' or 'deadline'")
     waits = max_wait is not None and df.isStreaming
     if waits:
-        refuse_waiting_with(df.schema)
+        refuse_waiting_with(df)
     if observation is not None and df.isStreaming:
         raise OptionError(
             "an Observation ends with the first micro-batch. Leave it out; "
             "penstock.spark.metrics(query) has the metrics of a streaming query."
         )
-    definition = Definition.of(
-        df,
-        master=master,
-        on=on,
-        columns=columns,
-        plan=_plan(join, budget),
-        shards=shards,
-        on_miss=on_miss,
-        name=name,
-        master_schema=master_schema,
-        waits=waits,
-    )
+    plan = _plan(join, budget)
+    whole, seconds = plan.budget_bytes, 0.0
     if waits:
-        raise StateError(
-            "max_wait on a stream is not built yet. Leave it out: every row is then answered "
-            "within its micro-batch."
+        settings = df.sparkSession.conf.get
+        seconds = require_time_to_wait(max_wait)
+        require_settings(settings, drain)
+        plan = waiting_plan(plan, seconds, arrow_schema(df.schema))
+        shards = executors_of(settings) if shards is None else shards
+    try:
+        definition = Definition.of(
+            df,
+            master=master,
+            on=on,
+            columns=columns,
+            plan=plan,
+            shards=shards,
+            on_miss=on_miss,
+            name=name,
+            master_schema=master_schema,
+            waits=waits,
         )
+    except BudgetError as error:
+        if not waits:
+            raise
+        raise BudgetError(
+            f"{error} With max_wait, {plan.budget_bytes} bytes of the budget of {whole} are the "
+            "join's; the rest is for what a worker remembers of the state."
+        ) from error
+    if waits:
+        return definition.waiting(Timers(drain, seconds), whole)
     return definition.at_once(observation)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import pickle
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
@@ -14,6 +15,7 @@ import pyarrow as pa
 from penstock.errors import MasterError, PenstockError, SchemaError
 from penstock.joins import JoinPlan, SemiStreamJoin
 from penstock.joins.binding import Binding, On, OnMiss
+from penstock.joins.plan import Clock
 from penstock.keys import codes_of
 from penstock.masters import Master
 from penstock.spark.reaching import Reference
@@ -56,10 +58,17 @@ class Enrichment:
         known = cast(Master, shape)
         return Binding.resolve(known, stream_schema, self.on, self.on_miss, self.columns)
 
-    def build(self, master: Master, stream_schema: pa.Schema) -> SemiStreamJoin:
+    def build(
+        self, master: Master, stream_schema: pa.Schema, clock: Clock = time.time
+    ) -> SemiStreamJoin:
         """The operator."""
         return self.plan.build(
-            master, stream_schema, on=self.on, on_miss=self.on_miss, columns=self.columns
+            master,
+            stream_schema,
+            on=self.on,
+            on_miss=self.on_miss,
+            columns=self.columns,
+            clock=clock,
         )
 
 

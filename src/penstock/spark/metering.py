@@ -16,6 +16,7 @@ from penstock.spark.task_metrics import COLUMN, METRICS
 PREFIX = "penstock:"
 """Before an enrichment's name in what Spark observes."""
 _OBSERVED = "metrics"
+_BETWEEN = ","
 
 
 @dataclass(frozen=True)
@@ -62,8 +63,10 @@ def observed(df: DataFrame, observation: str | Observation) -> DataFrame:
     collected, and added up when the batch is over.
     """
     # The array of one element binds the collected lists to a name, so that they are collected once.
-    totals = ", ".join(f"'{m.name}', {_over_tasks(i)}" for i, m in enumerate(METRICS))
-    counted = F.expr(f"transform(array(collect_list({COLUMN})), tasks -> map({totals}))[0]")
+    # A text, because Spark 4.0 can observe maps and arrays but not tell of them.
+    totals = ", ".join(_over_tasks(i) for i in range(len(METRICS)))
+    each = f"transform(array(collect_list({COLUMN})), tasks -> array({totals}))[0]"
+    counted = F.expr(f"array_join({each}, '{_BETWEEN}')")
     return df.observe(observation, counted.alias(_OBSERVED)).where(f"{COLUMN} is null").drop(COLUMN)
 
 
@@ -97,7 +100,8 @@ def _plain(row: Any) -> dict[str, float]:
     found = row[_OBSERVED] if isinstance(row, dict) else row[0]
     if isinstance(found, list):
         found = found[0]
-    return {metric.name: float(found[metric.name]) for metric in METRICS}
+    numbers = map(float, found.split(_BETWEEN))
+    return {metric.name: number for metric, number in zip(METRICS, numbers, strict=True)}
 
 
 class MetricsListener(StreamingQueryListener):

@@ -11,12 +11,14 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import cast
+from typing import Any, cast
 
 import pyarrow as pa
 
 from penstock.errors import PenstockError
 from penstock.joins import SemiStreamJoin
+from penstock.joins.plan import Clock
+from penstock.joins.resuming import settle
 from penstock.masters import Master
 from penstock.spark.enrichment import Enrichment, require_promised
 from penstock.spark.timed_reads import TimedReads
@@ -35,6 +37,8 @@ class Operator:
     reads: TimedReads
     warm: bool = False
     """Whether it has served a task before."""
+    copy: Any = None
+    """Of a join whose rows wait from task to task: which rows those are."""
     used_at: float = field(default=0.0)
 
     def close(self) -> None:
@@ -50,16 +54,22 @@ def take(
     schema: pa.Schema,
     promised: Sequence[pa.Field],
     key: Sequence[str],
+    *,
+    clock: Clock = time.time,
+    refresh: bool = True,
 ) -> Operator:
-    """The operator of this enrichment, on the master's newest version, with no row in it.
+    """The operator of this enrichment, on the master's newest version.
 
-    `promised` are the master's columns that the query was defined with, `key` its key.
+    `promised` are the master's columns that the query was defined with, `key` its key. `clock` is
+    a new operator's; without `refresh` a kept one goes on with the version that it has.
     """
     _drop_idle(time.monotonic())
     kept = _IDLE.pop(identity, None)
     if kept is not None and kept.schema.equals(schema):
         try:
-            kept.join.refresh(kept.reads.refresh())
+            if refresh:
+                settle(kept.join)
+                kept.join.refresh(kept.reads.refresh())
         except PenstockError:
             # The new version has other columns, or pages that do not fit: begin anew, and say so
             # if that is not possible either.
@@ -73,15 +83,21 @@ def take(
     try:
         require_promised(promised, key, master)
         reads = TimedReads(master)
-        join = enrichment.build(cast(Master, reads), schema)
+        join = enrichment.build(cast(Master, reads), schema, clock)
     except BaseException:
         master.close()
         raise
     return Operator(identity, schema, join, reads)
 
 
+def schema_of(identity: str) -> pa.Schema | None:
+    """The stream's schema, where an operator of this enrichment is kept."""
+    kept = _IDLE.get(identity)
+    return None if kept is None else kept.schema
+
+
 def put_back(operator: Operator) -> None:
-    """Keep an operator whose rows are all answered for the next task."""
+    """Keep an operator for the next task: with no rows, or with a copy that says which."""
     before = _IDLE.pop(operator.identity, None)
     if before is not None:
         before.close()

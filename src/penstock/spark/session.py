@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from penstock.spark.java import find_java
 
 _LOOPBACK = "127.0.0.1"
+_ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 
 def local_session(
@@ -50,11 +51,12 @@ def local_session(
         "spark.driver.host": _LOOPBACK,
         "spark.driver.bindAddress": _LOOPBACK,
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_log_file(place, log_level)}"
-        f" -Dderby.system.home={place}",
+        f' "-Dderby.system.home={place}"',
         "spark.executor.memory": "700m",
         "spark.local.dir": str(place / "local"),
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": str(cores),
+        "spark.sql.streaming.stateStore.providerClass": _ROCKSDB,
         "spark.sql.warehouse.dir": str(place / "warehouse"),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",

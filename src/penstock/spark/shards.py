@@ -9,7 +9,8 @@ no key is then cached by two tasks of a micro-batch, but all of them read all of
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from functools import reduce
 from operator import add
 
@@ -82,6 +83,37 @@ def partition_names(partitions: int) -> list[int]:
         names.setdefault(spark_hash(number) % partitions, number)
         number += 1
     return [names[partition] for partition in range(partitions)]
+
+
+def shard_names(shards: int, partitions: int) -> tuple[int, ...]:
+    """For each shard its own number, such that Spark spreads the shards evenly over partitions.
+
+    >>> [spark_hash(name) % 2 for name in shard_names(5, 2)]
+    [0, 1, 0, 1, 0]
+    """
+    left = [shards // partitions + (at < shards % partitions) for at in range(partitions)]
+    found: list[list[int]] = [[] for _ in left]
+    number = 0
+    while any(left):
+        at = spark_hash(number) % partitions
+        if left[at]:
+            found[at].append(number)
+            left[at] -= 1
+        number += 1
+    return tuple(found[shard % partitions][shard // partitions] for shard in range(shards))
+
+
+def executors_of(settings: Callable[[str, str], str | None]) -> int:
+    """How many executors the session's settings name; one where they name none.
+
+    >>> executors_of({"spark.master": "local-cluster[2,1,1024]"}.get)
+    2
+    """
+    named = settings("spark.executor.instances", "") or ""
+    cluster = re.fullmatch(r"local-cluster\[\s*(\d+)\s*,.*", settings("spark.master", "") or "")
+    if named.isdigit():
+        return max(int(named), 1)
+    return int(cluster.group(1)) if cluster else 1
 
 
 def spark_hash(value: int, seed: int = 42) -> int:

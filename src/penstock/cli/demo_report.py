@@ -1,0 +1,67 @@
+"""What a demo says at its end: `equal`, what it took, and what it would have taken otherwise."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from penstock.budget import format_bytes
+from penstock.spark.demo.costs import Costs
+from penstock.spark.demo.plan import ADDED
+from penstock.spark.demo.running import Outcome
+
+
+def print_outcome(console: Console, outcome: Outcome) -> None:
+    """The proof, the costs, and where the table is."""
+    costs = outcome.costs
+    console.print()
+    console.print(
+        Text.assemble(
+            ("equal", "bold green"),
+            f": all {outcome.rows:,} rows of the warehouse table are those of a plain join, in "
+            f"every column; {outcome.unmatched:,} sales have no product.",
+        )
+    )
+    console.print()
+    table = Table.grid(padding=(0, 2))
+    for name, value in _lines(costs):
+        table.add_row(Text(name, style="bold"), Text(value))
+    console.print(table)
+    console.print()
+    console.print(
+        f"The table is in {outcome.warehouse} "
+        f"({outcome.files} Parquet files, {format_bytes(outcome.warehouse_bytes)}).",
+        markup=False,
+        soft_wrap=True,
+    )
+
+
+def _lines(costs: Costs) -> list[tuple[str, str]]:
+    workers = f"{costs.workers} × " if costs.workers > 1 else ""
+    each = " in each worker" if costs.workers > 1 else ""
+    scanned = costs.pages_scanned / max(costs.page_reads, 1)
+    fewer = f", {scanned:.1f} times as many" if scanned >= 1.05 else ""
+    memory = (
+        f"{workers}{format_bytes(costs.held)} held, of {workers}{format_bytes(costs.budget)} "
+        "(measured)"
+    )
+    all_of_r = (
+        f"{workers}{format_bytes(costs.table_bytes)} with all of R{each} (computed); "
+        f"{workers}{format_bytes(costs.needed_bytes)} with only the {len(ADDED) + 1} columns "
+        "that are needed (measured), and a hash table of them"
+    )
+    reads = (
+        f"{costs.page_reads:,} in {costs.micro_batches:,} micro-batches; {costs.hit_share:.0%} of "
+        "the sales were answered from the cache (measured)"
+    )
+    scans = (
+        f"{costs.pages_scanned:,}{fewer}, with a join that scans R for every micro-batch, as "
+        f"Spark's own does: {costs.pages:,} pages each time (computed)"
+    )
+    return [
+        ("memory", memory),
+        ("otherwise", all_of_r),
+        ("page reads", reads),
+        ("otherwise", scans),
+    ]

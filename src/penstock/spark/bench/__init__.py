@@ -1,0 +1,18 @@
+"""Measuring `enrich` beside Spark's own ways, by whole micro-batches.
+
+| module | what it does |
+| --- | --- |
+| `case` | what is measured: R, the micro-batches, the budget, the ways |
+| `tables` | R as a page file and as Parquet, kept between runs; the stream as files |
+| `delayed` | the embedded master with slower reads |
+| `queries` | the DataFrame of each way |
+| `measuring` | one way in one Spark session: milliseconds, memory, page reads |
+| `resident` | resident memory of Spark's Python workers |
+| `worker`, `process` | a process with a Spark of its own for each way |
+| `suite` | all ways in one run |
+"""
+
+from penstock.spark.bench.case import AGAINST, OURS, SparkBenchError, SparkCase
+from penstock.spark.bench.suite import SparkSuite
+
+__all__ = ["AGAINST", "OURS", "SparkBenchError", "SparkCase", "SparkSuite"]

@@ -1,0 +1,118 @@
+"""What is measured: one master, the same micro-batches for every way of joining."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from penstock.budget import format_bytes, parse_bytes
+from penstock.errors import PenstockError
+from penstock.joins.waits import WaitLimit
+from penstock.streams import SalesStream
+
+OURS = ("at-once", "waiting")
+"""The two ways of `enrich`."""
+AGAINST = ("identity", "static", "static-cached")
+"""What they are measured beside."""
+_ROW_BYTES = 120
+_DURATION = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(us|ms|s)\s*")
+_SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
+
+
+class SparkBenchError(PenstockError, RuntimeError):
+    """A case that cannot be measured, or a measurement that broke off."""
+
+
+def parse_delay(text: str) -> float:
+    """A delay in seconds.
+
+    >>> parse_delay("2ms"), parse_delay("0.5 s"), parse_delay("0ms")
+    (0.002, 0.5, 0.0)
+    """
+    found = _DURATION.fullmatch(text.lower())
+    if found is None:
+        raise SparkBenchError(f"{text!r} is no delay; write 2ms, 500us or 0.1s.")
+    return float(found[1]) * _SECONDS[found[2]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SparkCase:
+    """Sales joined with products on Spark: every row is a function of these fields.
+
+    R has `rows` rows of 120 bytes. After `warm_up` micro-batches of `batch` rows, `batches` more
+    are measured. Each micro-batch comes in `partitions` files, so that so many tasks have a part of
+    it. `columns` are the ones that each way adds. `read_delay` is the time in seconds by which each
+    request to the page file is answered later. `settings` are further ones of Spark.
+
+    >>> SparkCase(rows=1000, batch=500).master_version
+    'sales-1000-65536-7'
+    """
+
+    rows: int = 2_000_000
+    batch: int = 20_000
+    batches: int = 20
+    warm_up: int = 5
+    budget: int | str = "50MB"
+    columns: tuple[str, ...] = ("product_key", "price", "vendor_id")
+    skew: float = 1.0
+    max_wait: str = "30s"
+    read_delay: float = 0.0
+    page_bytes: int = 65_536
+    partitions: int = 2
+    cores: int = 2
+    shards: int | None = None
+    seed: int = 7
+    settings: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in ("rows", "batch", "batches", "partitions", "cores"):
+            if getattr(self, name) < 1:
+                raise SparkBenchError(f"{name} is {getattr(self, name)}; it must be at least 1.")
+        if self.warm_up < 0 or self.read_delay < 0:
+            raise SparkBenchError(
+                f"warm_up is {self.warm_up} and read_delay {self.read_delay}; neither can be less "
+                "than 0."
+            )
+        parse_bytes(self.budget)
+        WaitLimit.parse(self.max_wait)
+        known = self.workload().master_schema.names
+        for name in self.columns:
+            if name not in known[1:]:
+                raise SparkBenchError(
+                    f"R has no column {name!r} to add; it has: {', '.join(known[1:])}."
+                )
+        if not self.columns:
+            raise SparkBenchError(f"no column to add; R has: {', '.join(known[1:])}.")
+
+    @property
+    def budget_bytes(self) -> int:
+        return parse_bytes(self.budget)
+
+    @property
+    def master_bytes(self) -> int:
+        return self.rows * _ROW_BYTES
+
+    @property
+    def master_version(self) -> str:
+        """The name of R's version: files of the same name hold the same rows in the same pages."""
+        return f"sales-{self.rows}-{self.page_bytes}-{self.seed}"
+
+    def workload(self) -> SalesStream:
+        return SalesStream(products=self.rows, skew=self.skew, seed=self.seed)
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> SparkCase:
+        return cls(**{**values, "columns": tuple(values["columns"])})
+
+    def __str__(self) -> str:
+        slow = f", reads {self.read_delay * 1000:g} ms later" if self.read_delay else ""
+        return (
+            f"R {self.rows:,} rows × {_ROW_BYTES} B, {self.batches} micro-batches of "
+            f"{self.batch:,} rows in {self.partitions} partitions after {self.warm_up} to warm up, "
+            f"Zipf {self.skew:g}, budget {format_bytes(self.budget_bytes)}, pages of "
+            f"{self.page_bytes:,} B{slow}, {self.cores} cores, seed {self.seed}"
+        )

@@ -1,0 +1,36 @@
+"""The embedded master on a slower disk: the same file, answers that come later."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from penstock.masters import PageFileMaster
+from penstock.masters.base import PageNumbers
+
+_THREADS = 4
+
+
+class DelayedPageFile(PageFileMaster):
+    """A page file whose every request is answered `delay` seconds later.
+
+    A request is a system call: one page, or neighbours that are read together. Four are under way
+    at once, as without delay, so n requests of one `read` take ⌈n/4⌉ delays longer.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], delay: float) -> None:
+        super().__init__(path, threads=_THREADS)
+        self._delay = delay
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return DelayedPageFile, (str(self.path), self._delay)
+
+    def read(self, pages: Sequence[int] | PageNumbers, columns: Sequence[str]) -> pa.Table:
+        before = self.reads.io_reads
+        rows = super().read(pages, columns)
+        requests = self.reads.io_reads - before
+        time.sleep(-(-requests // _THREADS) * self._delay)
+        return rows

@@ -1,0 +1,73 @@
+"""What a demo held and read, beside what other ways would have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.spark.demo.plan import DemoPlan
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Measured while the demo ran, unless it says computed.
+
+    Attributes:
+        micro_batches: that had rows.
+        seconds: that they took together.
+        hit_share: share of the sales that were answered from the cache.
+        page_reads: pages of R that were read.
+        rows_per_page_read: sales answered by each.
+        held: the most bytes that the join of one worker held.
+        budget: that one worker's may hold.
+        workers: that each hold as much.
+        table_bytes: all of R (computed: its rows by their width).
+        needed_bytes: R's key and the columns asked for, as an Arrow table (measured by the proof).
+        pages: of R.
+        pages_scanned: computed: all pages for every micro-batch, as a join does that scans R.
+    """
+
+    micro_batches: int
+    seconds: float
+    hit_share: float
+    page_reads: int
+    rows_per_page_read: float
+    held: int
+    budget: int
+    workers: int
+    table_bytes: int
+    needed_bytes: int
+    pages: int
+    pages_scanned: int
+
+    @classmethod
+    def of(
+        cls,
+        plan: DemoPlan,
+        batches: Sequence[Mapping[str, Any]],
+        *,
+        pages: int,
+        table_bytes: int,
+        needed_bytes: int,
+    ) -> Costs:
+        busy = [batch for batch in batches if batch["rows"]]
+
+        def total(name: str) -> float:
+            return sum(float(batch["metrics"][name]) for batch in batches)
+
+        reads = total("loadCount")
+        return cls(
+            micro_batches=len(busy),
+            seconds=sum(float(batch["seconds"]) for batch in batches),
+            hit_share=total("hitCount") / max(total("rowsIn"), 1),
+            page_reads=round(reads),
+            rows_per_page_read=total("rowsReadFor") / reads if reads else 0.0,
+            held=round(max((b["metrics"]["heldBytes"] for b in batches), default=0)),
+            budget=plan.worker_budget,
+            workers=plan.workers,
+            table_bytes=table_bytes,
+            needed_bytes=needed_bytes,
+            pages=pages,
+            pages_scanned=pages * len(busy),
+        )

@@ -1,0 +1,262 @@
+"""The rows of one shard that wait, in the worker's operator: a soft copy of Spark's state.
+
+The state is the truth. The copy is up to date when it has the token of the shard's last step; else
+the operator forgets its rows, keeps its cache, and takes up what the state has. A worker that
+serves several shards holds one of them at a time, so that its budget is one operator's.
+
+A step costs by the rows that come and go, not by those that wait.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.copying import take
+from penstock.joins import SemiStreamJoin
+from penstock.joins.resuming import Movements, can_forget, forget, logical_time, pass_time, resume
+from penstock.keys import Int64s
+from penstock.spark.at_once import in_pieces
+from penstock.spark.parts import SEGMENT_BYTES, Part, Parts
+from penstock.spark.segments import Segment, fitted, joined_times, pack_numbers, unpack_numbers
+from penstock.spark.shard_state import Account, ShardState, Stored
+
+_PIECE_SHARE = 16
+"""Rows are pushed and taken up in pieces of at most this part of the budget."""
+
+Batches = Iterator[pa.RecordBatch]
+
+
+class StepClock:
+    """The clock of an operator that works in steps: it stands still within each.
+
+    While rows are taken up again it shows when they arrived.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
+        self.shown = clock()
+
+    def __call__(self) -> float:
+        return self.shown
+
+    def begin_step(self, at_least: float = 0.0) -> float:
+        """A new step begins: now, or later where Spark's own clock says so."""
+        self.shown = max(self._clock(), at_least)
+        return self.shown
+
+
+class SoftCopy:
+    """Of one shard at a time: which rows the operator's window has, by their numbers."""
+
+    def __init__(self, join: SemiStreamJoin, clock: StepClock) -> None:
+        self.join, self.clock = join, clock
+        self._moved = Movements(join)
+        self._shard: int | None = None
+        self._account = Account()
+        self._parts = Parts()
+        self._shift = 0
+        """What a row's number lacks to its arrival in the operator."""
+        self._fresh: list[tuple[pa.RecordBatch, Int64s]] = []
+        self._fresh_bytes = 0
+        self._stamp = 0
+        self._whole = True
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held beside the operator."""
+        return self._parts.nbytes + self._fresh_bytes
+
+    def usable(self, shard: int, account: Account | None) -> bool:
+        """Whether this operator can serve the shard: as it is, or by taking up other rows."""
+        return self._whole and (
+            self._is_current(shard, account) or not len(self.join.window) or can_forget(self.join)
+        )
+
+    def _is_current(self, shard: int, account: Account | None) -> bool:
+        if account is None:
+            return not len(self._parts)
+        return self._shard == shard and self._account.token == account.token
+
+    def begin(self, shard: int, account: Account | None, state: ShardState) -> Batches:
+        """Hold the rows of this shard; iterate for those that the cache can answer by now."""
+        current = self._is_current(shard, account)
+        self._whole, self._shard = False, shard
+        self._account = account or Account()
+        self._stamp = self._account.stamp
+        if not current:
+            yield from self._take_up(state)
+        elif account is None:
+            self._shift = 0
+
+    def _take_up(self, state: ShardState) -> Batches:
+        account, join = self._account, self.join
+        forget(join)
+        self._moved.taken()
+        self._parts, self._shift = Parts(), 0
+        notes = [unpack_numbers(state.read_answered(stamp)) for stamp in account.notes]
+        answered = np.sort(np.concatenate(notes)) if notes else np.empty(0, dtype=np.int64)
+        now = self.clock.shown
+        for stored in account.segments:
+            segment = Segment.unpacked(state.read_segment(stored.key))
+            if not len(self._parts):
+                # The operator's logical time goes on from where it is.
+                self._shift = logical_time(join) - int(segment.numbers[0])
+            part = Part.of(segment, stored.written)
+            part.answer(answered[part.among(answered)])
+            self._parts.add(stored.key, part)
+            yield from self._resume(segment.only(~part.gone), now)
+        self.clock.shown = now
+        # Numbers are never given twice, also where the last rows to arrive were answered.
+        pass_time(join, account.arrived + self._shift)
+
+    def _resume(self, segment: Segment, now: float) -> Batches:
+        rows, done = fitted(segment.rows, self.join.binding.stream_schema), 0
+        most = self.join.plan.budget_bytes // _PIECE_SHARE
+        for at, end in segment.times:
+            until = int(np.searchsorted(segment.numbers, end))
+            if until == done:
+                continue
+            self.clock.shown = min(at, now)
+            for piece in in_pieces(rows.slice(done, until - done), most):
+                numbers = segment.numbers[done : done + piece.num_rows]
+                yield from resume(self.join, piece, numbers + self._shift)
+                begun, ceased = self._moved.taken()
+                # What the cache has by now did not begin to wait again.
+                self._parts.answer(np.setdiff1d(numbers, begun - self._shift, assume_unique=True))
+                self._parts.answer(ceased - self._shift)
+                done += piece.num_rows
+
+    def push(self, batch: pa.RecordBatch, state: ShardState) -> Batches:
+        """Rows come in; what they set free comes out."""
+        for piece in in_pieces(batch, self.join.plan.budget_bytes // _PIECE_SHARE):
+            first = logical_time(self.join)
+            yield from self.join.push(piece)
+            begun, ceased = self._moved.taken()
+            if len(begun):
+                rows = take(piece, begun - first)
+                self._fresh.append((rows, begun - self._shift))
+                self._fresh_bytes += rows.nbytes
+            self._cease(ceased)
+            if self._fresh_bytes >= SEGMENT_BYTES:
+                self._store(state)
+
+    def flush(self) -> Batches:
+        """Every row is answered."""
+        yield from self.join.flush()
+        self._cease(self._moved.taken()[1])
+
+    def _cease(self, arrivals: Int64s) -> None:
+        """Rows of these arrivals wait no longer."""
+        numbers = arrivals - self._shift
+        if self._fresh and len(numbers):
+            split = int(np.searchsorted(numbers, self._fresh[0][1][0]))
+            numbers, left = numbers[:split], numbers[split:]
+            if len(left):
+                self._fresh = [_without(rows, those, left) for rows, those in self._fresh]
+                self._fresh = [(rows, those) for rows, those in self._fresh if len(those)]
+        self._parts.answer(numbers)
+
+    def _store(self, state: ShardState) -> None:
+        """Store the rows that came and wait."""
+        fresh, self._fresh, self._fresh_bytes = self._fresh, [], 0
+        if not fresh:
+            return
+        self._stamp += 1
+        rows = pa.concat_batches([rows for rows, _ in fresh])
+        numbers = np.concatenate([those for _, those in fresh])
+        end = logical_time(self.join) - self._shift
+        segment = Segment(rows, numbers, ((self.clock.shown, end),))
+        state.write_segment(self._stamp, segment.packed())
+        self._parts.add(self._stamp, Part.of(segment, self._stamp))
+
+    def end(
+        self,
+        state: ShardState,
+        timer: Callable[[float | None], int | None],
+        expired: int | None = None,
+    ) -> None:
+        """Write down what this step did; `timer` is told the oldest row's time of arrival.
+
+        The operator must have put out all that it had to. Spark itself removes the timer that
+        `expired`.
+        """
+        before = self._account
+        if before.timer == expired:
+            before = before.but(timer=None)
+        self._store(state)
+        for key in self._parts.empty():
+            state.remove_segment(key)
+            self._parts.remove(key)
+        if len(self._parts):
+            self._fold(state)
+            self._write(before, state, timer)
+        else:
+            if before.token or self._stamp > before.stamp:
+                state.set_timer(before.timer, None)
+                state.clear()
+            self._account = Account()
+        self._whole = True
+
+    def _fold(self, state: ShardState) -> None:
+        """Write what is left of sparse segments together."""
+        for group in self._parts.to_fold():
+            read = [Segment.unpacked(state.read_segment(key)) for key in group]
+            kept = [
+                segment.only(~self._parts[key].gone)
+                for key, segment in zip(group, read, strict=True)
+            ]
+            schema = self.join.binding.stream_schema
+            folded = Segment(
+                pa.concat_batches([fitted(segment.rows, schema) for segment in kept]),
+                np.concatenate([segment.numbers for segment in kept]),
+                joined_times([(segment.times, segment.numbers) for segment in kept]),
+            )
+            self._stamp += 1
+            state.write_segment(group[-1], folded.packed())
+            for key in group[:-1]:
+                state.remove_segment(key)
+                self._parts.remove(key)
+            self._parts.replace(group[-1], Part.of(folded, self._stamp))
+
+    def _write(
+        self, before: Account, state: ShardState, timer: Callable[[float | None], int | None]
+    ) -> None:
+        kept, answered = list(before.notes), self._parts.answers()
+        if len(answered):
+            self._stamp += 1
+            state.write_answered(self._stamp, pack_numbers(answered))
+            kept.append(self._stamp)
+        # A note is of use while a segment is there that was written before it.
+        earliest = min(part.written for _, part in self._parts.items())
+        for stamp in [stamp for stamp in kept if stamp < earliest]:
+            state.remove_answered(stamp)
+            kept.remove(stamp)
+        wanted = timer(self.oldest())
+        state.set_timer(before.timer, wanted)
+        stored = [Stored(key, part.written, part.rows) for key, part in self._parts.items()]
+        self._account = Account(
+            self._stamp,
+            secrets.token_hex(8),
+            logical_time(self.join) - self._shift,
+            wanted,
+            tuple(stored),
+            tuple(kept),
+        )
+        state.write_account(self._account)
+
+    def oldest(self) -> float | None:
+        """When the row that has waited longest arrived."""
+        found = self.join.window.oldest()
+        return None if found is None else self._parts.time_of(found[1] - self._shift)
+
+
+def _without(rows: pa.RecordBatch, numbers: Int64s, left: Int64s) -> tuple[pa.RecordBatch, Int64s]:
+    stays = np.isin(numbers, left, assume_unique=True, invert=True)
+    if stays.all():
+        return rows, numbers
+    return take(rows, np.flatnonzero(stays)), numbers[stays]
