@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import termios
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -106,6 +108,23 @@ def watching(console: Console, plan: DemoPlan, place: Place) -> Iterator[OnPanel
         yield InLines(lambda text: console.print(text, markup=False, soft_wrap=True), shown)
         return
     panel = Panel(shown, fancy=console.encoding.lower().startswith("utf"))
-    with Live(panel, console=console, refresh_per_second=5):
+    with _quiet_keys(), Live(panel, console=console, refresh_per_second=5):
         yield OnPanel(shown)
         shown.step = 5
+
+
+@contextmanager
+def _quiet_keys() -> Iterator[None]:
+    """Keep the terminal from writing ^C into the panel."""
+    try:
+        keyboard = sys.stdin.fileno()
+        before = termios.tcgetattr(keyboard)
+    except (OSError, ValueError, termios.error):  # not a terminal
+        yield
+        return
+    quiet = [*before[:3], before[3] & ~termios.ECHOCTL, *before[4:]]
+    try:
+        termios.tcsetattr(keyboard, termios.TCSADRAIN, quiet)
+        yield
+    finally:
+        termios.tcsetattr(keyboard, termios.TCSADRAIN, before)

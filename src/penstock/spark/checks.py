@@ -31,7 +31,7 @@ MARK = "penstock.enrich"
 _STORE = "spark.sql.streaming.stateStore.providerClass"
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _MANY_PARTITIONS = 32
-_BESIDE_A_ROW, _BESIDE = 8, 1 / 24
+_BESIDE_A_ROW, _BESIDE = 6, 1 / 24
 """Bytes that a worker remembers of a row that waits, and the share of the budget for the rows on
 their way into the state."""
 _NO_DATA = "spark.sql.streaming.noDataMicroBatches.enabled"

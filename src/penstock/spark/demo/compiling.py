@@ -9,7 +9,8 @@ from penstock.masters import build_master, open_master
 from penstock.spark.demo.place import Place
 from penstock.spark.demo.plan import ADDED, PAGE_BYTES, DemoPlan
 
-_PRODUCTS, _SALES = 20_000, 40_000
+_PRODUCTS, _SALES, _PUSHED = 20_000, 40_000, 5_000
+_SMALL_BUDGET = 600_000
 
 
 def compile_join(plan: DemoPlan, place: Place) -> None:
@@ -21,11 +22,13 @@ def compile_join(plan: DemoPlan, place: Place) -> None:
     path = place.spark / "few.arrow"
     build_master(workload.master_table(), path, "product_id", page_bytes=PAGE_BYTES)
     sales = workload.rows(0, _SALES)
-    with open_master(path) as master:
-        join = RootJoin(budget=plan.worker_budget).build(
-            master, sales.schema, on="product_id", columns=list(ADDED)
-        )
-        for _ in join.push(sales):
-            pass
-        for _ in join.flush():
-            pass
+    for budget in (_SMALL_BUDGET, plan.worker_budget):  # R fits one, and not the other
+        with open_master(path) as master:
+            join = RootJoin(budget=budget).build(
+                master, sales.schema, on="product_id", columns=list(ADDED)
+            )
+            for start in range(0, _SALES, _PUSHED):
+                for _ in join.push(sales.slice(start, _PUSHED)):
+                    pass
+            for _ in join.flush():
+                pass
