@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections import namedtuple
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -111,7 +112,8 @@ def test_each_request_is_answered_later(
     files: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slept: list[float] = []
-    monkeypatch.setattr("time.sleep", slept.append)
+    clock = SimpleNamespace(sleep=slept.append)  # Spark's own threads sleep, too
+    monkeypatch.setattr("penstock.spark.bench.delayed.time", clock)
     with pickle.loads(pickle.dumps(DelayedPageFile(files["master"], 0.002))) as master:
         assert isinstance(master, DelayedPageFile)
         # Pages so far apart that none are read together.

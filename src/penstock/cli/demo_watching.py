@@ -115,14 +115,14 @@ def watching(console: Console, plan: DemoPlan, place: Place) -> Iterator[OnPanel
 
 @contextmanager
 def _quiet_keys() -> Iterator[None]:
-    """Keep the terminal from writing ^C into the panel."""
+    """Keep the terminal from writing ^C, or what else is typed, into the panel."""
     try:
         keyboard = sys.stdin.fileno()
         before = termios.tcgetattr(keyboard)
     except (OSError, ValueError, termios.error):  # not a terminal
         yield
         return
-    quiet = [*before[:3], before[3] & ~termios.ECHOCTL, *before[4:]]
+    quiet = [*before[:3], before[3] & ~termios.ECHO, *before[4:]]
     try:
         termios.tcsetattr(keyboard, termios.TCSADRAIN, quiet)
         yield
