@@ -12,7 +12,7 @@ SPARKS := 4.0 4.3
 LEAST_PYTHON_4.3 := 3.11
 PIP    := -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help setup java demo test test-all test-compat $(SPARKS:%=test-spark-%) chaos lint format bench lock clean
+.PHONY: help setup java demo test test-cluster test-all test-compat $(SPARKS:%=test-spark-%) chaos lint format bench lock clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,7 +34,10 @@ demo: java  ## stream sales through Spark, enrich them under 50 MB, and prove th
 	@$(BIN)/penstock demo $(DEMO)
 
 test: java  ## run the tests on two cores; joins, masters and keys are paired, not crossed
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not cluster"
+
+test-cluster: java  ## kill workers, executors and drivers of running queries: some twenty trials
+	$(BIN)/python -m pytest -m cluster
 
 test-all: java  ## the same with every join on every master with every kind of key
 	$(BIN)/python -m pytest -n 2 --dist loadgroup --conformance=all

@@ -174,7 +174,7 @@ def test_a_disk_that_is_too_small(tmp_path: Path) -> None:
 
 
 def report(batch: int, row: int, **metrics: float) -> dict[str, Any]:
-    found = {"rowsIn": 1000.0, "hitCount": 800.0, "loadCount": 20.0, "rowsReadFor": 200.0}
+    found = {"rowsOut": 1000.0, "hitCount": 800.0, "loadCount": 20.0, "rowsReadFor": 200.0}
     found |= {"heldBytes": 1_500_000.0, "rowsWaiting": 0.0}
     return {
         "batch": batch,

@@ -12,6 +12,7 @@ import pytest
 from tests.spark.chaos import CLUSTER, LOCAL, run_trials
 
 pytestmark = [
+    pytest.mark.cluster,
     pytest.mark.timeout(900),
     pytest.mark.one_spark,
     pytest.mark.xdist_group("cluster"),

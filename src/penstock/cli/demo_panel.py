@@ -55,7 +55,8 @@ class Shown:
         self.waiting = found["rowsWaiting"]
         if rows:
             self.rates.append(rows / max(report["seconds"], 0.001))
-            self.hits.append(found["hitCount"] / max(found["rowsIn"], 1))
+        if found["rowsOut"]:  # not rows in: some may have waited since an earlier micro-batch
+            self.hits.append(min(1.0, found["hitCount"] / found["rowsOut"]))
         if found["loadCount"]:
             self.per_read.append(found["rowsReadFor"] / found["loadCount"])
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from textwrap import wrap
+
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from penstock.budget import format_bytes
 from penstock.spark.demo.costs import Costs
 from penstock.spark.demo.plan import ADDED
 from penstock.spark.demo.running import Outcome
+
+_INDENT = 12
 
 
 def print_outcome(console: Console, outcome: Outcome) -> None:
@@ -24,10 +27,11 @@ def print_outcome(console: Console, outcome: Outcome) -> None:
         )
     )
     console.print()
-    table = Table.grid(padding=(0, 2))
     for name, value in _lines(costs):
-        table.add_row(Text(name, style="bold"), Text(value))
-    console.print(table)
+        head = Text(f"{name:<{_INDENT}}", "bold")
+        for line in wrap(value, max(20, console.width - _INDENT)):
+            console.print(Text.assemble(head, (line, "")), soft_wrap=True)
+            head = Text(" " * _INDENT)
     console.print()
     console.print(
         f"The table is in {outcome.warehouse} "

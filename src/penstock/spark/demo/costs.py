@@ -60,7 +60,7 @@ class Costs:
         return cls(
             micro_batches=len(busy),
             seconds=sum(float(batch["seconds"]) for batch in batches),
-            hit_share=total("hitCount") / max(total("rowsIn"), 1),
+            hit_share=min(1.0, total("hitCount") / max(total("rowsOut"), 1)),
             page_reads=round(reads),
             rows_per_page_read=total("rowsReadFor") / reads if reads else 0.0,
             held=round(max((b["metrics"]["heldBytes"] for b in batches), default=0)),
