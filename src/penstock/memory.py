@@ -14,6 +14,12 @@ PAGE = mmap.PAGESIZE
 POOL = pa.system_memory_pool()
 
 
+def private_memory(nbytes: int) -> mmap.mmap:
+    """Memory of this process alone: Python's own default is shared with processes forked later,
+    which would write over it, and is not given back by `madvise`."""
+    return mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+
+
 class Region:
     """An array at a fixed address whose tail can be returned to the system.
 
@@ -25,7 +31,7 @@ class Region:
     def __init__(self, rows: int, row_shape: tuple[int, ...], dtype: npt.DTypeLike) -> None:
         kind = np.dtype(dtype)
         self.row_nbytes = kind.itemsize * int(np.prod(row_shape, dtype=np.int64))
-        self._map = mmap.mmap(-1, max(rows * self.row_nbytes, 1))
+        self._map = private_memory(max(rows * self.row_nbytes, 1))
         self.array: npt.NDArray[np.generic] = np.frombuffer(
             self._map, dtype=kind, count=rows * self.row_nbytes // kind.itemsize
         ).reshape(rows, *row_shape)

@@ -37,7 +37,7 @@ def test_refresh_goes_over_to_the_prepared_version() -> None:
     master.replace(pa.table({"k": [7], "v": [70]}), ranges=((1, 7),))
     assert master.version == "1"
     assert master.num_rows == 6
-    assert master.refresh() == Changes("2", ((1, 7),))
+    assert master.refresh() == Changes("2", ((1, 7),), since="1")
     assert (master.version, master.num_rows, master.num_pages) == ("2", 1, 1)
     assert master.look_up(pa.array([7, 3]), ["v"]).to_pydict() == {"v": [70]}
     assert master.refresh() is None

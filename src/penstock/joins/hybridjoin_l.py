@@ -86,6 +86,9 @@ class PositionalOperator(YieldingCache):
 
     schedule: Positional
 
+    # The log of rows is as long as a window of blocks of one row can be.
+    pages_leave_whole = False
+
     def __init__(
         self,
         plan: JoinPlan,

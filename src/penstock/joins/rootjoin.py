@@ -166,7 +166,7 @@ class _RootJoinOperator(YieldingCache):
         if self.complete or self._loaded:
             self.cache.clear()
             self.complete, self._loaded = False, 0
-            self._fits = self._whole_nbytes() <= self.cache.limit
+        self._fits = self._fits and self._whole_nbytes() <= self.cache.limit
 
     # -- reading ----------------------------------------------------------------------------
 

@@ -23,6 +23,7 @@ import numpy.typing as npt
 from numba import njit
 
 from penstock.keys import Int64s
+from penstock.memory import private_memory
 
 BLOCK = 4096
 GAP_BYTES = 64 * 1024
@@ -137,9 +138,9 @@ class AlignedReader:
 
     def __init__(self, threads: int) -> None:
         self.threads = threads
-        self._buffer = mmap.mmap(-1, BLOCK)
+        self._buffer = private_memory(BLOCK)
         self._lent: weakref.ref[Bytes] | None = None
-        self._scratch = memoryview(mmap.mmap(-1, GAP_BYTES))
+        self._scratch = memoryview(private_memory(GAP_BYTES))
         self._pool: ThreadPoolExecutor | None = None
         self._pool_owner = 0
 
@@ -147,7 +148,7 @@ class AlignedReader:
         """The buffer of the last read if it is large enough and nobody holds it, else a new one."""
         held = self._lent is not None and self._lent() is not None
         if held or len(self._buffer) < nbytes:
-            self._buffer = mmap.mmap(-1, nbytes)
+            self._buffer = private_memory(nbytes)
         return self._buffer
 
     def _lend(self) -> Bytes:
