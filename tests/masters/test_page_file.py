@@ -134,7 +134,7 @@ def test_pages_far_apart_are_several(tmp_path: Path) -> None:
 def test_look_ups_over_many_pages_read_some_at_a_time(
     path: Path, products: pa.Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.masters.page_file._LOOK_UP_BYTES", 10_000)
+    monkeypatch.setattr("penstock.masters.indexed_pages._LOOK_UP_BYTES", 10_000)
     with PageFileMaster(path) as master:
         asked = products.slice(0, 700)
         found = master.look_up(asked["id"], NAMES)

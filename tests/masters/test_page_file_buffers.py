@@ -198,7 +198,7 @@ def test_look_ups_use_one_buffer_and_hold_none(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # One page at a time: then rows are in one piece as they were read.
-    monkeypatch.setattr("penstock.masters.page_file._LOOK_UP_BYTES", 1)
+    monkeypatch.setattr("penstock.masters.indexed_pages._LOOK_UP_BYTES", 1)
     for columns in (["id"], NAMES):
         found = master.look_up(products["id"], columns)
         assert pa.Table.from_batches([found]).equals(products.sort_by("id").select(columns))

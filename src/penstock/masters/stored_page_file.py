@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pyarrow as pa
 from pyarrow import fs
 
-from penstock.errors import CorruptMasterError, MasterError, StateError
+from penstock.errors import CorruptMasterError, MasterError
 from penstock.hashing import hash_buffer
-from penstock.keys import Keys
-from penstock.masters.base import Changes, PageNumbers, ReadCount
-from penstock.masters.fences import pages_of
-from penstock.masters.matching import WantedKeys
-from penstock.masters.page_index import PageIndex, read_index_from
-from penstock.masters.requests import column_numbers, keys_for, no_rows, page_numbers
-from penstock.memory import in_one_piece
+from penstock.masters.base import Changes, PageNumbers
+from penstock.masters.indexed_pages import IndexedPages
+from penstock.masters.page_index import read_index_from
 
 _PAGE_BYTES = 4096
 """What a page takes beside its bytes: its request, its batch, Arrow's description of it."""
-_LOOK_UP_BYTES = 1024 * 1024
 
 
 class _Stored:
@@ -66,7 +59,7 @@ def _identity(system: fs.FileSystem, path: str) -> tuple[int | None, int | None]
     return found.size, found.mtime_ns
 
 
-class StoredPageFileMaster:
+class StoredPageFileMaster(IndexedPages[_Stored]):
     """A page file read in ranges through Arrow's file systems; pages are checked when read.
 
     A range is a run of pages with no more than one page that nobody wants between two of them;
@@ -100,78 +93,23 @@ class StoredPageFileMaster:
             ) from error
         self._system: fs.FileSystem = found[0]
         self._path: str = found[1]
-        self.reads = ReadCount()
-        self._lock = threading.Lock()
         self._pool: ThreadPoolExecutor | None = None
-        self._closed = False
-        self._adopt(_Stored(self._system, self._path, uri))
-
-    def _adopt(self, opened: _Stored) -> None:
-        facts = opened.index.facts
-        self._opened = opened
-        self.index: PageIndex = opened.index
-        self.schema: pa.Schema = opened.schema
-        self.key = facts.key
-        self.num_rows = facts.rows
-        self.num_pages = opened.index.num_pages
-        self.version = facts.version
-        self.index_nbytes = opened.index.nbytes
-        self.page_bytes = facts.page_bytes
-        self.max_page_nbytes = facts.max_page_nbytes
-        self.max_page_rows = facts.max_page_rows
-        self.data_nbytes = facts.data_nbytes
-        self.hash_seed = facts.hash_seed
-
-    def __repr__(self) -> str:
-        return f"StoredPageFileMaster({self.uri!r}, rows={self.num_rows}, pages={self.num_pages})"
+        super().__init__(uri, _Stored(self._system, self._path, uri))
 
     def __reduce__(self) -> tuple[object, ...]:
         return _reopen, (self.uri, *self._options)
 
-    def __enter__(self) -> StoredPageFileMaster:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Let go of the file; every later call but this one raises StateError."""
-        with self._lock:
-            self._closed = True
-            self._opened.close()
-            if self._pool is not None:
-                self._pool.shutdown()
-                self._pool = None
-
-    def _in_use(self) -> _Stored:
-        if self._closed:
-            raise StateError(f"{self.uri} is closed; open the master again.")
-        return self._opened
-
-    def page_of(self, keys: Keys | pa.Array) -> PageNumbers:
-        """The page of each key, or the page that it would be on; null keys get any page."""
-        return pages_of(self._in_use().index.fences, self._keys(keys).codes)
-
-    def _keys(self, keys: Keys | pa.Array) -> Keys:
-        return keys_for(keys, [self.schema.field(n).type for n in self.key], self.hash_seed)
+    def _end_readers(self) -> None:
+        if self._pool is not None:
+            self._pool.shutdown()
+            self._pool = None
 
     def buffer_nbytes(self, pages: int) -> int:
         """Bytes held while that many pages, the largest, are read, with a gap beside each."""
         largest = self._in_use().index.largest_page_nbytes
         return min(pages, self.num_pages) * (2 * largest + _PAGE_BYTES)
 
-    def read(self, pages: Sequence[int] | PageNumbers, columns: Sequence[str]) -> pa.Table:
-        """These columns of all rows of these pages, which ascend; in page and key order."""
-        chosen = column_numbers(self.schema, columns, self.uri)
-        with self._lock:
-            opened = self._in_use()
-            wanted = page_numbers(pages, opened.index.num_pages)
-            if not len(wanted):
-                return pa.Table.from_batches([no_rows(opened.schema, columns)])
-            rows = pa.Table.from_batches(self._batches(opened, wanted))
-        return rows if chosen == list(range(len(self.schema))) else rows.select(chosen)
-
-    def _batches(self, opened: _Stored, wanted: PageNumbers) -> list[pa.RecordBatch]:
+    def _read(self, opened: _Stored, wanted: PageNumbers) -> list[pa.RecordBatch]:
         runs = np.split(wanted, np.flatnonzero(np.diff(wanted) > 2) + 1)
 
         def fetch(run: PageNumbers) -> tuple[int, list[pa.RecordBatch]]:
@@ -197,8 +135,7 @@ class StoredPageFileMaster:
             raise MasterError(
                 f"cannot read {self.uri}: {error}. The read can be tried again."
             ) from error
-        nbytes = self.reads.bytes_read + sum(size for size, _ in done)
-        self.reads = ReadCount(self.reads.io_reads + len(runs), nbytes)
+        self._count(len(runs), sum(size for size, _ in done))
         return [batch for _, batches in done for batch in batches]
 
     def _workers(self) -> ThreadPoolExecutor:
@@ -213,20 +150,6 @@ class StoredPageFileMaster:
             "again."
         )
 
-    def look_up(self, keys: Keys | pa.Array, columns: Sequence[str]) -> pa.RecordBatch:
-        """These columns of the rows that have one of these keys, by reading the keys' pages."""
-        column_numbers(self.schema, columns, self.uri)
-        wanted = WantedKeys(self._keys(keys))
-        pages = np.unique(pages_of(self._in_use().index.fences, wanted.codes))
-        at_once = max(_LOOK_UP_BYTES // self._in_use().index.largest_page_nbytes, 1)
-        needed = list(dict.fromkeys([*self.key, *columns]))
-        found = []
-        for first in range(0, len(pages), at_once):
-            rows = in_one_piece(self.read(pages[first : first + at_once], needed))
-            ours = wanted.among([rows.column(n) for n in self.key])
-            found.append(rows.select(list(columns)).filter(pa.array(ours)))
-        return pa.concat_batches(found) if found else no_rows(self.schema, columns)
-
     def refresh(self) -> Changes | None:
         """Go over to the file that is there now; None when it is the one in use."""
         current = self._in_use()
@@ -238,21 +161,7 @@ class StoredPageFileMaster:
                 f"{self.uri} cannot be found any more ({error}). Version {self.version} stays in "
                 "use as far as it can still be read."
             ) from error
-        fresh = _Stored(self._system, self._path, self.uri)
-        if fresh.index.facts.version == self.version:
-            current.identity = fresh.identity
-            fresh.close()
-            return None
-        if fresh.index.facts.key != self.key or not fresh.schema.equals(self.schema):
-            fresh.close()
-            raise MasterError(
-                f"{self.uri} has other columns or another key than before. Version {self.version} "
-                "stays in use; open the file anew."
-            )
-        with self._lock:
-            self._adopt(fresh)
-            current.close()
-        return Changes(self.version, None)
+        return self._go_over(_Stored(self._system, self._path, self.uri))
 
 
 def _reopen(uri: str, filesystem: fs.FileSystem | None, threads: int) -> StoredPageFileMaster:

@@ -1,0 +1,167 @@
+"""What every master of a page file has in common, wherever the file lies."""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.errors import MasterError, StateError
+from penstock.keys import Keys
+from penstock.masters.base import Changes, PageNumbers, ReadCount
+from penstock.masters.fences import pages_of
+from penstock.masters.matching import WantedKeys
+from penstock.masters.page_index import PageIndex
+from penstock.masters.requests import column_numbers, keys_for, no_rows, page_numbers
+from penstock.memory import in_one_piece
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+_LOOK_UP_BYTES = 1024 * 1024
+
+
+class OpenVersion(Protocol):
+    """One version of a file, held open."""
+
+    index: PageIndex
+    schema: pa.Schema
+    identity: Any
+    """What tells it from another file at the same place, without reading either."""
+
+    def close(self) -> object: ...
+
+
+Version = TypeVar("Version", bound=OpenVersion)
+
+
+class IndexedPages(ABC, Generic[Version]):
+    """Pages found by the fences of one version, which is seen until `refresh` goes over to another.
+
+    Several threads may call; reads take turns.
+    """
+
+    def __init__(self, place: str, opened: Version) -> None:
+        self._place = place
+        self.reads = ReadCount()
+        self._lock = threading.Lock()
+        self._closed = False
+        self._adopt(opened)
+
+    def _adopt(self, opened: Version) -> None:
+        facts = opened.index.facts
+        self._opened = opened
+        self.index: PageIndex = opened.index
+        self.schema: pa.Schema = opened.schema
+        self.key = facts.key
+        self.num_rows = facts.rows
+        self.num_pages = opened.index.num_pages
+        self.version = facts.version
+        self.index_nbytes = opened.index.nbytes
+        self.max_page_nbytes = facts.max_page_nbytes
+        self.max_page_rows = facts.max_page_rows
+        self.data_nbytes = facts.data_nbytes
+        self.hash_seed = facts.hash_seed
+
+    def __repr__(self) -> str:
+        name = type(self).__name__
+        return f"{name}({self._place!r}, rows={self.num_rows}, pages={self.num_pages})"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the file; every later call but this one raises StateError."""
+        with self._lock:
+            self._closed = True
+            self._opened.close()
+            self._end_readers()
+
+    @abstractmethod
+    def _end_readers(self) -> None:
+        """End the threads that read."""
+
+    def _in_use(self) -> Version:
+        if self._closed:
+            raise StateError(f"{self._place} is closed; open the master again.")
+        return self._opened
+
+    # -- finding ----------------------------------------------------------------------------
+
+    def page_of(self, keys: Keys | pa.Array) -> PageNumbers:
+        """The page of each key, or the page that it would be on; null keys get any page."""
+        return pages_of(self._in_use().index.fences, self._keys(keys).codes)
+
+    def _keys(self, keys: Keys | pa.Array) -> Keys:
+        return keys_for(keys, [self.schema.field(n).type for n in self.key], self.hash_seed)
+
+    # -- reading ----------------------------------------------------------------------------
+
+    def read(self, pages: Sequence[int] | PageNumbers, columns: Sequence[str]) -> pa.Table:
+        """These columns of all rows of these pages, which ascend; in page and key order."""
+        chosen = column_numbers(self.schema, columns, self._place)
+        with self._lock:
+            opened = self._in_use()
+            wanted = page_numbers(pages, opened.index.num_pages)
+            if not len(wanted):
+                return pa.Table.from_batches([no_rows(opened.schema, columns)])
+            rows = pa.Table.from_batches(self._read(opened, wanted))
+            return rows if chosen == list(range(len(opened.schema))) else rows.select(chosen)
+
+    @abstractmethod
+    def _read(self, opened: Version, wanted: PageNumbers) -> list[pa.RecordBatch]:
+        """These pages, one at least, with all columns; counts what it reads."""
+
+    def _count(self, calls: int, nbytes: int) -> None:
+        self.reads = ReadCount(self.reads.io_reads + calls, self.reads.bytes_read + nbytes)
+
+    def look_up(self, keys: Keys | pa.Array, columns: Sequence[str]) -> pa.RecordBatch:
+        """These columns of the rows that have one of these keys, by reading the keys' pages."""
+        column_numbers(self.schema, columns, self._place)
+        wanted = WantedKeys(self._keys(keys))
+        pages = np.unique(pages_of(self._in_use().index.fences, wanted.codes))
+        at_once = max(_LOOK_UP_BYTES // self._in_use().index.largest_page_nbytes, 1)
+        needed = list(dict.fromkeys([*self.key, *columns]))
+        found = []
+        for first in range(0, len(pages), at_once):
+            rows = in_one_piece(self.read(pages[first : first + at_once], needed))
+            ours = wanted.among([rows.column(n) for n in self.key])
+            found.append(rows.select(list(columns)).filter(pa.array(ours)))
+            del rows  # so that the next read has their buffer
+        return pa.concat_batches(found) if found else no_rows(self.schema, columns)
+
+    # -- versions ---------------------------------------------------------------------------
+
+    def _go_over(self, fresh: Version) -> Changes | None:
+        """Go over to what is at the place now; None when it is the version in use.
+
+        Raises MasterError, and closes it, when it cannot take over.
+        """
+        current = self._in_use()
+        if fresh.index.facts.version == self.version:
+            current.identity = fresh.identity
+            fresh.close()
+            return None
+        if fresh.index.facts.key != self.key or not fresh.schema.equals(self.schema):
+            fresh.close()
+            raise MasterError(
+                f"{self._place} has other columns or another key than before: "
+                f"{_shape(fresh.schema)} with key {fresh.index.facts.key}, before "
+                f"{_shape(self.schema)} with key {self.key}. Version {self.version} stays in use; "
+                "open the file anew."
+            )
+        with self._lock:
+            self._adopt(fresh)
+            current.close()
+        return Changes(self.version, None)
+
+
+def _shape(schema: pa.Schema) -> str:
+    return "(" + ", ".join(f"{f.name} {f.type}" for f in schema) + ")"
