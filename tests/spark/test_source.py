@@ -328,6 +328,7 @@ def test_stopped_and_started_again_it_ends_where_it_would_have(
         (tmp_path / "checkpoint" / "commits").glob("[0-9]*"), key=lambda f: int(f.name)
     )
     commits[-1].unlink()
+    commits[-1].with_name(f".{commits[-1].name}.crc").unlink(missing_ok=True)
     query = run(stream(**given), tmp_path, processingTime="0 seconds")
     query.processAllAvailable()
     query.stop()

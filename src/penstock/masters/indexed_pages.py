@@ -60,6 +60,7 @@ class IndexedPages(ABC, Generic[Version]):
         self.key = facts.key
         self.num_rows = facts.rows
         self.num_pages = opened.index.num_pages
+        self.page_bytes = facts.page_bytes
         self.version = facts.version
         self.index_nbytes = opened.index.nbytes
         self.max_page_nbytes = facts.max_page_nbytes
