@@ -169,10 +169,34 @@ def test_a_clash_is_refused_also_for_the_mark() -> None:
     assert bind(stream=stream, columns=["price"]).output_schema.names == ["id", "_miss", "price"]
 
 
-def test_a_key_column_that_is_there_twice_is_refused() -> None:
-    stream = pa.schema([("id", pa.int64()), ("id", pa.int64())])
-    with pytest.raises(SchemaError, match="2 columns named 'id'"):
+@pytest.mark.parametrize("name", ["id", "sold"])
+def test_a_column_that_is_there_twice_is_refused(name: str) -> None:
+    stream = pa.schema([("id", pa.int64()), ("sold", pa.int8()), (name, pa.int64())])
+    with pytest.raises(SchemaError, match=f"the stream has 2 columns named '{name}'; rename"):
         bind(stream=stream, columns=["price"])
+
+
+@pytest.mark.parametrize("name", ["_arrival", "_arrived_at", "__arrival"])
+def test_names_that_joins_use_themselves_are_refused(name: str) -> None:
+    stream = pa.schema({"id": pa.int64(), name: pa.int64()})
+    with pytest.raises(SchemaError, match=f"the stream has the column '{name}'; .*Rename it"):
+        bind(stream=stream, columns=["price"])
+    stream = pa.schema({"id": pa.int64(), "_arrived_at": pa.int64(), "_arrival": pa.int64()})
+    with pytest.raises(SchemaError, match=r"columns '_arrival', '_arrived_at'; .*Rename them"):
+        bind(stream=stream, columns=["price"])
+
+
+@pytest.mark.parametrize("name", ["_arrival", "_arrived_at", "__arrival"])
+def test_in_the_master_the_same_names_are_free(name: str) -> None:
+    table = pa.table({"id": [1, 2], name: [10, 20]})
+    join = penstock.joins.RootJoin(budget="1MB").build(
+        MemoryMaster(table, "id"), pa.schema({"id": pa.int64()}), on="id"
+    )
+    (rows,) = pa.table({"id": [2, 1]}).to_batches()
+    join.push(rows)
+    assert join.waiting().column("_arrival").to_pylist() == [0, 1]
+    out = pa.Table.from_batches(list(join.flush()))
+    assert sorted(out[name].to_pylist()) == [10, 20]
 
 
 @pytest.mark.parametrize(

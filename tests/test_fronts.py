@@ -34,6 +34,12 @@ def add(cache: TupleCache, groups: dict[int, list[tuple[int, str | None]]], heat
     cache.add(codes, np.cumsum(counts) - counts, counts, batch, np.full(len(codes), heat))
 
 
+def fits(cache: TupleCache, groups: dict[int, list[tuple[int, str | None]]]) -> bool:
+    counts = np.array([len(rows) for rows in groups.values()], dtype=np.int64)
+    batch = batch_of([row for rows in groups.values() for row in rows])
+    return cache.fitting(batch, np.cumsum(counts) - counts, counts) == len(groups)
+
+
 def found(cache: TupleCache, codes: list[int], most: int = 1000) -> list[list[Any]]:
     """The cached rows of each code, put together piece by piece."""
     hit_rows, hit_heads, miss_rows = cache.split(np.array(codes, dtype=np.int64), None)
@@ -41,7 +47,7 @@ def found(cache: TupleCache, codes: list[int], most: int = 1000) -> list[list[An
     answers: list[list[Any]] = [[] for _ in codes]
     place = START
     while place[0] < len(hit_rows):
-        pairs, slots, place = cache.pairs(hit_heads, place, most)
+        pairs, slots, place = cache.pairs(np.arange(len(hit_heads)), hit_heads, place, most)
         assert 0 < len(pairs) <= most or place[0] == len(hit_rows)
         taken = rows_of(pa.table(cache.take(slots), names=SCHEMA.names))
         for row, value in zip(hit_rows[pairs].tolist(), taken, strict=True):
@@ -78,9 +84,7 @@ class CacheMachine(RuleBasedStateMachine):
             rows = range(self.number, self.number + count)
             groups[code] = [(n, None if n % 5 == 2 else "t" * (n % (widths + 1))) for n in rows]
             self.number += count
-        total = sum(map(len, groups.values()))
-        batch = batch_of([row for rows in groups.values() for row in rows])
-        if not groups or not self.cache.room(batch, total, len(groups)):
+        if not groups or not fits(self.cache, groups):
             return
         add(self.cache, groups, heat)
         self.model.update(groups)
@@ -193,13 +197,12 @@ def test_a_sample_has_entries_of_the_cache_each_once() -> None:
 
 
 @pytest.mark.parametrize("limit", [5_000, 60_000])
-def test_room_keeps_the_cache_below_its_limit(limit: int) -> None:
+def test_what_fits_keeps_the_cache_below_its_limit(limit: int) -> None:
     cache = TupleCache(SCHEMA, limit)
     added = 0
     for step in range(300):
         rows = {1000 * step + i: [(i, "w" * (i * step % 60))] * (1 + i % 2) for i in range(10)}
-        batch = batch_of([row for group in rows.values() for row in group])
-        if not cache.room(batch, batch.num_rows, len(rows)):
+        if not fits(cache, rows):
             codes, _ = cache.entries()
             cache.remove(codes[::2])
             continue
@@ -214,10 +217,10 @@ def test_many_narrow_rows_make_place_for_few_wide_ones() -> None:
     add(cache, {code: [(code, "")] for code in range(800)})
     cache.remove(np.arange(800))
     for code in range(1000, 1400):
-        batch = batch_of([(code, "w" * 400)])
-        if not cache.room(batch, 1, 1):
+        wide: dict[int, list[tuple[int, str | None]]] = {code: [(code, "w" * 400)]}
+        if not fits(cache, wide):
             break
-        add(cache, {code: [(code, "w" * 400)]})
+        add(cache, wide)
         assert cache.nbytes <= cache.limit
     assert len(cache) > 60
 
@@ -229,13 +232,82 @@ def test_the_first_null_does_not_burst_the_limit(limit: int) -> None:
     cache = TupleCache(schema, limit)
     zeros, code = np.zeros(1, np.int64), 0
     full = pa.record_batch({"v": [1], "w": [2], "x": [3]}, schema=schema)
-    while cache.room(full, 1, 1):
+    while cache.fitting(full, zeros, zeros + 1):
         cache.add(np.array([code]), zeros, zeros + 1, full, zeros)
         code += 1
     with_null = pa.record_batch({"v": [1], "w": [None], "x": [3]}, schema=schema)
-    while not cache.room(with_null, 1, 1):
+    while not cache.fitting(with_null, zeros, zeros + 1):
         code -= 1
         cache.remove(np.array([code]))
     cache.add(np.array([-1]), zeros, zeros + 1, with_null, zeros)
     assert cache.find(np.array([-1]), None)[1] == 1
     assert cache.nbytes <= cache.limit
+
+
+@pytest.mark.parametrize("limit", [4_000, 30_000])
+def test_wide_rows_among_narrow_ones_are_counted_as_wide(limit: int) -> None:
+    """The page's average row says nothing of those that are chosen."""
+    texts = ["w" * 3_000 if n % 50 == 7 else "n" for n in range(500)]
+    page = batch_of([(n, text) for n, text in enumerate(texts)])
+    wide, narrow = np.arange(7, 500, 50), np.arange(8, 500, 50)
+    cache = TupleCache(SCHEMA, limit)
+    added = cache.fitting(page, wide, np.ones(len(wide), np.int64))
+    assert added == (limit * 9 // 10 - 64 * 16) // (3_000 + cache.store.slot_nbytes)
+    first = wide[:added]
+    cache.add(first, first, np.ones_like(first), page, np.zeros_like(first))
+    assert cache.nbytes <= limit
+    assert cache.widest == (3_000 if added else 0)
+    assert found(cache, first.tolist()) == [[(n, texts[n])] for n in first.tolist()]
+    assert cache.fitting(page, narrow, np.ones(len(narrow), np.int64)) == len(narrow)
+    assert cache.fitting(page, wide, np.ones(len(wide), np.int64), empty=True) == added
+
+
+def test_a_table_that_grows_does_not_burst_the_limit_while_slots_lie_idle() -> None:
+    """A table grows by half its size; the slots of rows that left are given back for it."""
+    schema = pa.schema({"v": pa.int64()})
+    slot = TupleCache(schema, 1).store.slot_nbytes
+    cache = TupleCache(schema, 2_000 * slot + 16_000)
+    batch = pa.record_batch({"v": range(3_000)})
+    long = np.arange(0, 2_000, 20)
+    cache.add(long, long, np.full(100, 20), batch, np.zeros(100, np.int64))
+    cache.remove(long[10:])
+    for first in range(2_000, 2_900, 10):
+        rows = np.arange(first, first + 10)
+        assert cache.fitting(batch, rows, np.ones_like(rows)) == 10
+        cache.add(rows, rows, np.ones_like(rows), batch, np.zeros_like(rows))
+        assert cache.nbytes <= cache.limit
+    assert len(cache) == 10 + 900
+
+
+def test_a_nested_value_counts_as_long_as_its_row_is_held() -> None:
+    schema = pa.schema({"l": pa.list_(pa.int64())})
+    cache = TupleCache(schema, 20_000)
+    page = pa.record_batch({"l": [list(range(n % 9)) for n in range(90)]}, schema=schema)
+    first = np.arange(90)
+    for step in range(30):
+        added = cache.fitting(page, first, np.ones_like(first))
+        assert added == 90
+        cache.add(first + 100 * step, first, np.ones_like(first), page, np.zeros_like(first))
+        assert cache.key_nbytes > cache.bare_nbytes + 4 * 8
+        assert cache.nbytes <= cache.limit
+        assert cache.remove(first + 100 * step) == 90
+
+
+@pytest.mark.parametrize("nulls", [False, True], ids=["full", "nulls"])
+@pytest.mark.parametrize("rows", [1, 700, 5_000])
+@pytest.mark.parametrize("texts", [False, True], ids=["plain", "texts"])
+def test_a_limit_for_all_rows_is_enough_and_hardly_more(
+    rows: int, texts: bool, nulls: bool
+) -> None:
+    numbers = range(rows)
+    other = ["x" * (n % 90) for n in numbers] if texts else numbers
+    columns = {"v": [None if nulls and n % 5 == 0 else n for n in numbers], "w": other}
+    table = pa.table(columns, schema=pa.schema({"v": pa.int64(), "w": pa.array(other).type}))
+    limit = TupleCache(table.schema, 1).limit_for(rows, table.column("w").nbytes)
+    cache = TupleCache(table.schema, limit)
+    for first in range(0, rows, 500):
+        keys = np.arange(first, min(first + 500, rows))
+        assert cache.fitting(table, keys, np.ones_like(keys)) == len(keys)
+        cache.add(keys, keys, np.ones_like(keys), table, np.zeros_like(keys))
+        assert cache.nbytes <= limit
+    assert cache.nbytes > 0.7 * limit

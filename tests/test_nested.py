@@ -15,6 +15,7 @@ VALUES = {
         [{"a": "x"}, None, {"a": None}, {"a": ""}, {"a": "y"}],
     ),
     "map": (pa.map_(pa.string(), pa.int8()), [[("a", 1)], None, [], [("b", 2)], [("c", None)]]),
+    "large list": (pa.large_list(pa.int8()), [[1], None, [], [2, 3], [None]]),
     "dictionary": (pa.dictionary(pa.int8(), pa.string()), ["a", None, "b", "a", "c"]),
 }
 
@@ -50,3 +51,22 @@ def test_compaction_folds_chunks_and_drops_what_left(name: str) -> None:
     assert 0 < column.nbytes < before / 4
     assert column.compact(np.empty(0, np.int64)).tolist() == []
     assert column.nbytes == 0
+
+
+@pytest.mark.parametrize("mode", ["sparse", "dense"])
+def test_unions_which_arrow_makes_from_no_list_of_values(mode: str) -> None:
+    kinds = pa.array([0, 1, 0, 1], pa.int8())
+    numbers, texts = pa.array([1, 0, 3, 0]), pa.array(["", "b", "", None])
+    if mode == "sparse":
+        array = pa.UnionArray.from_sparse(kinds, [numbers, texts])
+    else:
+        places = pa.array([0, 1, 2, 3], pa.int32())
+        array = pa.UnionArray.from_dense(kinds, places, [numbers, texts])
+    column = NestedColumn(array.type)
+    assert column.take(np.empty(0, np.int64)).type == array.type
+    column.append(array, np.array([3, 1]))
+    column.append(array, np.array([0, 2]))
+    assert column.take(np.array([1, 0, 3])).to_pylist() == ["b", None, 3]
+    column.free(4)
+    assert column.compact(np.empty(0, np.int64)).tolist() == []
+    assert column.take(np.empty(0, np.int64)).type == array.type

@@ -45,3 +45,13 @@ def test_all_given_back_leaves_nothing() -> None:
     blocks.compact()
     assert (blocks.high, blocks.used, blocks.nbytes) == (0, 0, 0)
     assert sorted(blocks.take(100).tolist()) == list(range(100))
+
+
+@pytest.mark.parametrize("block", [1, 4])
+def test_more_blocks_than_there_are_can_not_be_taken(block: int) -> None:
+    blocks = SlotBlocks(40, block)
+    taken = blocks.take(40 // block - 1)
+    with pytest.raises(RuntimeError, match="2 more blocks of rows do not fit"):
+        blocks.take(2)
+    blocks.give_back(taken[:1])
+    assert len(blocks.take(2)) == 2

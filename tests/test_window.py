@@ -288,6 +288,78 @@ def test_room_for_texts_counts_their_bytes() -> None:
     window.check_invariants()
 
 
+def test_the_wide_rows_of_a_batch_may_come_first() -> None:
+    """The batch's average says nothing of the rows that are admitted now."""
+    texts = ["w" * 3_000] * 10 + ["n"] * 490
+    batch = pa.record_batch({"k": range(500), "t": texts}, schema=SCHEMA)
+    window = Window(SCHEMA, 3, 20_000)
+    rows = np.arange(500)
+    assert window.room(batch, rows) == 18_000 // (3_000 + window.store.slot_nbytes) == 5
+    assert window.room(batch, rows[10:]) == 490
+    assert window.room(batch) > 5
+    slots = window.admit(batch, rows, rows % 3, rows)
+    assert len(slots) == 5
+    assert window.nbytes <= window.limit
+    assert window.take(slots).column("t").to_pylist() == texts[:5]
+    assert window.room(batch, rows[5:]) == window.room(batch) == 0
+    assert window.room(batch, rows[10:]) > 50
+
+
+def test_a_row_that_fits_the_limit_fits_an_empty_window() -> None:
+    window = Window(SCHEMA, 1, 5_000)
+    zeros = np.zeros(1, np.int64)
+    for width, room in ((4_900, 1), (4_990, 0)):
+        batch = pa.record_batch({"k": [1], "t": ["w" * width]}, schema=SCHEMA)
+        assert window.room(batch) == window.room(batch, zeros) == room
+        assert len(window.admit(batch, zeros, zeros, zeros)) == room
+        assert window.nbytes <= 5_000
+        window.free(window.take_off(zeros, 1))
+
+
+def test_nested_values_of_rows_that_left_take_no_room() -> None:
+    schema = pa.schema({"k": pa.int64(), "l": pa.list_(pa.int64())})
+    batch = pa.record_batch({"k": range(100), "l": [[7] * 20] * 100}, schema=schema)
+    window, rows = Window(schema, 2, 40_000), np.arange(100)
+    at_first = window.room(batch, np.repeat(rows, 9))
+    assert 0.8 * 40_000 < at_first * (20 * 8 + window.store.slot_nbytes) <= 0.9 * 40_000
+    admitted = 0
+    for step in range(20):
+        # All rows leave, or all but a few.
+        while window.room(batch, rows):
+            assert not window.crowded(batch, rows)
+            slots = window.admit(batch, rows, rows % 2, 100 * step + rows)
+            assert window.nbytes <= window.limit
+            admitted += len(slots)
+        window.free(window.take_off(np.array([0, 1]), len(window) - 10 * (step % 2)))
+        free = window.room(batch, np.repeat(rows, 9))
+        assert at_first - 10 * (step % 2) - 4 <= free <= at_first
+        assert 180 < window.row_nbytes < 200 or not len(window)
+    assert admitted > 18 * at_first
+
+
+@pytest.mark.parametrize("limit", range(20_000, 32_000, 1_500))
+@pytest.mark.parametrize("pages", [4, 1_000])
+def test_the_first_null_does_not_burst_the_limit(limit: int, pages: int) -> None:
+    """From the first null on, every row has a byte a column that says what is null."""
+    schema = pa.schema({"v": pa.int64(), "w": pa.int64(), "x": pa.int64()})
+    window = Window(schema, pages, limit)
+    full = pa.record_batch({c: range(2_000) for c in "vwx"}, schema=schema)
+    count = window.room(full)
+    rows = np.arange(count)
+    window.admit(full, rows, rows % pages, rows)
+    with_null = pa.record_batch({"v": [1], "w": [None], "x": [3]}, schema=schema)
+    one = np.zeros(1, np.int64)
+    while not window.room(with_null, one):
+        page = np.flatnonzero(window.count)[:1]
+        window.free(window.take_off(page, 10**6))
+    if window.crowded(with_null, one):
+        window.compact()
+    slots = window.admit(with_null, one, one, one + count)
+    assert window.take(slots).column("w").to_pylist() == [None]
+    assert window.nbytes <= limit
+    window.check_invariants()
+
+
 def test_the_sum_of_a_page_is_checked() -> None:
     window = Window(SCHEMA, 2, LIMIT)
     admit(window, 0, [0, 1, 1])

@@ -44,6 +44,13 @@ class Candidates:
             self.batch,
         )
 
+    def nbytes_in(self, cache: TupleCache) -> npt.NDArray[np.float64]:
+        """Bytes that each key with its rows would take in a cache."""
+        nbytes = self.rows.astype(np.float64) * cache.bare_nbytes
+        if cache.store.has_values:
+            nbytes += cache.values_nbytes(self.batch, self.first, self.rows)
+        return nbytes
+
     def __len__(self) -> int:
         return len(self.codes)
 
@@ -58,20 +65,11 @@ class Admission(ABC):
 
 def add_what_fits(cache: TupleCache, chosen: Candidates, heats: Int64s) -> int:
     """Add keys in the order given until the cache is full; returns how many were added."""
-    low, high = 0, len(chosen)
-    row_count = np.cumsum(chosen.rows)
-    if high and cache.room(chosen.batch, int(row_count[-1]), high):
-        low = high
-    while low < high:
-        middle = (low + high + 1) // 2
-        if cache.room(chosen.batch, int(row_count[middle - 1]), middle):
-            low = middle
-        else:
-            high = middle - 1
-    if low:
-        part = chosen if low == len(chosen) else chosen.only(np.arange(low))
-        cache.add(part.codes, part.first, part.rows, part.batch, heats[:low])
-    return low
+    fit = cache.fitting(chosen.batch, chosen.first, chosen.rows)
+    if fit:
+        part = chosen if fit == len(chosen) else chosen.only(np.arange(fit))
+        cache.add(part.codes, part.first, part.rows, part.batch, heats[:fit])
+    return fit
 
 
 def not_cached(cache: TupleCache, seen: Candidates) -> Candidates:
@@ -105,7 +103,8 @@ class FrequentKeys(Admission):
         if not self._fixed:
             self._set_bar(cache, seen.matches)
         frequent = seen.matches >= self.promote_at
-        frequent &= seen.rows * cache.key_nbytes * _LARGEST < cache.limit
+        if frequent.any():
+            frequent &= seen.nbytes_in(cache) * _LARGEST < cache.limit
         if not frequent.any():
             return
         chosen = seen.only(frequent)

@@ -28,12 +28,39 @@ _ENTER, _STAY = 1.1, 1.0
 
 
 @njit(cache=True, nogil=True)
+def _may_pay(starts, matches, waiting, usual, keys, window_row, row_nbytes, worth):  # type: ignore[no-untyped-def]
+    """Which pages can have keys that pay, judged by their most frequent key alone.
+
+    As 1 - √(1 - s) ≤ s, a set of keys saves no more than the sum of what each has of the page's
+    rows is worth: where no key's share is worth its bytes, no set is. And a key is not expected to
+    be more frequent than it or the average was.
+    """
+    for page in range(waiting.size):
+        most = waiting[page] / max(keys, 1.0)
+        for i in range(starts[page], starts[page + 1]):
+            most = max(most, matches[i])
+        worth[page] = most / waiting[page] * usual[page] * window_row > _ENTER * row_nbytes
+
+
+@njit(cache=True, nogil=True)
 def _choose(  # type: ignore[no-untyped-def]
-    starts, matches, rows, waiting, usual, keys, window_row, row_nbytes, likely, chosen, whole
+    starts,
+    matches,
+    sizes,
+    unit,
+    waiting,
+    usual,
+    keys,
+    window_row,
+    row_nbytes,
+    likely,
+    chosen,
+    whole,
 ):
     """Per page, the keys whose caching saves most; `likely` gets each key's expected matches.
 
-    `whole` is set where also the keys that no row waited for are worth it.
+    A key takes `sizes` times `unit` bytes. `whole` is set where also the keys that no row waited
+    for are worth it, at `row_nbytes` each.
     """
     for page in range(waiting.size):
         first, last = starts[page], starts[page + 1]
@@ -51,12 +78,12 @@ def _choose(  # type: ignore[no-untyped-def]
         discount = trust * _OWED_TO_CHANCE
         for i in range(first, last):
             likely[i] = max(0.0, mean + trust * (matches[i] - mean) - discount)
-        order = np.argsort(-likely[first:last] / rows[first:last])
+        order = np.argsort(-likely[first:last] / sizes[first:last])
         mass, held, best, take = 0.0, 0.0, 0.0, 0
         for j in range(order.size):
             i = first + order[j]
             mass += likely[i]
-            held += rows[i] * row_nbytes
+            held += sizes[i] * unit
             left = max(0.0, 1.0 - mass / gathered)
             saved = usual[page] * window_row * (1.0 - np.sqrt(left)) - _ENTER * held
             if saved > best:
@@ -150,6 +177,24 @@ class CheaperToHold:
         """Rows waiting at a read from which on a key of one row can be worth its place."""
         return cache.key_nbytes / self.window_row
 
+    def may_pay(
+        self,
+        cache: TupleCache,
+        matches: Int64s,
+        starts: Int64s,
+        waiting: Floats,
+        usual: Floats,
+    ) -> npt.NDArray[np.bool_]:
+        """Which pages `learn` can find anything on; the rest of them it need not look at.
+
+        `matches` are those of each row read; the rows of each page begin at `starts`.
+        """
+        worth = np.empty(len(waiting), dtype=np.bool_)
+        keys = len(matches) / len(waiting)
+        row = cache.bare_nbytes
+        _may_pay(starts, matches, waiting, usual, keys, self.window_row, row, worth)
+        return worth
+
     def learn(self, cache: TupleCache, seen: Candidates, pages: PagesRead) -> Floats:
         """Cache what pays; returns for each page the share of its rows that will now be hits."""
         self.added = self.wanted = 0
@@ -157,15 +202,17 @@ class CheaperToHold:
         chosen = np.zeros(len(seen), dtype=np.bool_)
         whole = np.zeros(len(pages.waiting), dtype=np.bool_)
         starts = np.searchsorted(pages.page_of, np.arange(len(pages.waiting) + 1))
+        sizes, unit, row = _sizes(cache, seen)
         _choose(
             starts,
             seen.matches,
-            seen.rows,
+            sizes,
+            unit,
             pages.waiting,
             pages.usual,
             pages.keys,
             self.window_row,
-            cache.key_nbytes,
+            row,
             likely,
             chosen,
             whole,
@@ -178,24 +225,28 @@ class CheaperToHold:
         cache.hit, cache.hottest = _HIT, int(6 * self.least_matches(cache) * per_match) + _HIT
         heats = np.minimum(scaled * per_match, cache.hottest).astype(np.int64)
         order = np.flatnonzero(chosen)
-        order = order[np.argsort(-scaled[order] / seen.rows[order], kind="stable")]
+        order = order[np.argsort(-scaled[order] / sizes[order], kind="stable")]
         worth = seen.only(order)
         fresh = not_cached(cache, worth)
         if len(fresh) < len(worth):
             order = order[np.isin(worth.codes, fresh.codes)]
         added = add_what_fits(cache, fresh, heats[order])
-        self.added = int(fresh.rows[:added].sum() * cache.key_nbytes)
-        self.wanted = int(fresh.rows[added:].sum() * cache.key_nbytes)
+        self._count(cache, fresh, added)
         np.add.at(shares, pages.page_of[order[:added]], likely[order[:added]])
         shares /= pages.waiting
         if whole.any():
             rest = not_cached(cache, pages.all_keys(whole))
             added = add_what_fits(cache, rest, np.full(len(rest), _HIT, dtype=np.int64))
-            self.added += int(rest.rows[:added].sum() * cache.key_nbytes)
-            self.wanted += int(rest.rows[added:].sum() * cache.key_nbytes)
+            self._count(cache, rest, added)
             if added == len(rest):
                 shares[whole] = 1.0
         return np.minimum(shares, 1.0)
+
+    def _count(self, cache: TupleCache, keys: Candidates, added: int) -> None:
+        """So many of these keys were added, and the others found no room."""
+        sizes, unit, _ = _sizes(cache, keys)
+        self.added += int(sizes[:added].sum() * unit)
+        self.wanted += int(sizes[added:].sum() * unit)
 
     def epoch(self, between_reads: float) -> int:
         """Rows of the next epoch, given the rows between two reads of a page."""
@@ -218,3 +269,11 @@ class CheaperToHold:
             cache.remove(cold)
         cache.cool(_FADE)
         return len(cold)
+
+
+def _sizes(cache: TupleCache, keys: Candidates) -> tuple[Int64s | Floats, float, float]:
+    """The size of each key, what its unit is in bytes, and the bytes of a row like theirs."""
+    if not cache.store.has_values:
+        return keys.rows, cache.key_nbytes, cache.key_nbytes
+    widths = cache.store.values_nbytes(keys.batch)
+    return keys.nbytes_in(cache), 1.0, cache.bare_nbytes + float(widths.sum()) / max(len(widths), 1)

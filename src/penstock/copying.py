@@ -1,6 +1,6 @@
 """Rows copied column by column between places in memory, in one compiled pass for all columns.
 
-Arrow's own `take` goes over the rows once per column and per chunk; here a few hundred rows are
+Arrow's own `take` goes over the rows once per column and per chunk; here a hundred rows or so are
 copied at a time, all columns of them, so that a row's bytes are in the processor's cache for
 everything that is done with them.
 """
@@ -25,7 +25,8 @@ from numba.extending import intrinsic
 from penstock.memory import POOL, in_one_piece
 
 Int64s = npt.NDArray[np.int64]
-_TILE = 256
+_TILE = 128
+"""Rows copied at a time, such that what is read of them stays in the fastest cache."""
 
 
 def _access(bits: int) -> tuple[Any, Any]:
@@ -50,6 +51,22 @@ def _access(bits: int) -> tuple[Any, Any]:
         return types.none(types.int64, number), generate
 
     return load, store
+
+
+@intrinsic
+def prefetch(typing, address):  # type: ignore[no-untyped-def]
+    """Fetch the cache line of an address that will be written soon; only a hint."""
+
+    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        pointer = builder.inttoptr(arguments[0], ir.IntType(8).as_pointer())
+        word = ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [pointer.type, word, word, word])
+        hint = builder.module.declare_intrinsic("llvm.prefetch", [pointer.type], kind)
+        to_write, near, data = (ir.Constant(word, value) for value in (1, 3, 1))
+        builder.call(hint, [pointer, to_write, near, data])
+        return context.get_dummy_value()
+
+    return types.none(types.int64), generate
 
 
 _load64, _store64 = _access(64)
@@ -95,6 +112,23 @@ def _gather(width, source, step, local, target, target_step, count):  # type: ig
             _store8(target + i * target_step, _load8(source + local[i] * step))
 
 
+@njit(inline="always")
+def _scatter(width, source, step, local, target, target_step, to, count):  # type: ignore[no-untyped-def]
+    """`count` values, from rows of one chunk to places."""
+    if width == 8:
+        for i in range(count):
+            _store64(target + to[i] * target_step, _load64(source + local[i] * step))
+    elif width == 4:
+        for i in range(count):
+            _store32(target + to[i] * target_step, _load32(source + local[i] * step))
+    elif width == 2:
+        for i in range(count):
+            _store16(target + to[i] * target_step, _load16(source + local[i] * step))
+    else:
+        for i in range(count):
+            _store8(target + to[i] * target_step, _load8(source + local[i] * step))
+
+
 @njit(cache=True, nogil=True)
 def _copy_rows(widths, sources, steps, starts, rows, targets, target_steps, places):  # type: ignore[no-untyped-def]
     """Copy row `rows[i]` to row `places[i]`, or to row i where there are no places.
@@ -133,6 +167,19 @@ def _copy_rows(widths, sources, steps, starts, rows, targets, target_steps, plac
             continue
         for i in range(count):
             to[i] = places[first + i] if places.size else first + i
+        if chunks == 1:
+            for lane in range(widths.size):
+                _scatter(
+                    widths[lane],
+                    sources[lane, chunk],
+                    steps[lane],
+                    local,
+                    targets[lane],
+                    target_steps[lane],
+                    to,
+                    count,
+                )
+            continue
         for lane in range(widths.size):
             for i in range(count):
                 source[i] = sources[lane, chunk_of[i]] + local[i] * steps[lane]

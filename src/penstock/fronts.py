@@ -11,13 +11,17 @@ import numpy.typing as npt
 import pyarrow as pa
 from numba import njit
 
-from penstock.copying import take
+from penstock.copying import prefetch, take
 from penstock.keys import Int64s
-from penstock.rows import NONE, RowStore, Slots, widest_nbytes
+from penstock.rows import NONE, RowStore, Slots
 
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 _EMPTY = np.int64(-1)
 _LOAD = 0.7
+_TILE = 64
+_FULL = 0.9
+"""The part of the limit that rows with values fill: each time it is reached, values are slid
+together, and the rest is what lies between two times."""
 
 
 @njit(inline="always")
@@ -57,26 +61,34 @@ def _find(table, codes, usable, heads, hit, hottest):  # type: ignore[no-untyped
 def _split(table, codes, usable, hit, hottest, hit_rows, heads, miss_rows):  # type: ignore[no-untyped-def]
     """Part usable rows into those whose code is held, with its first cached row, and the rest."""
     size = table.shape[0]
+    begin, entry_nbytes = table.ctypes.data, 16
+    homes = np.empty(_TILE, dtype=np.int64)
+    more, most = np.int64(hit) << np.int64(32), np.int64(hottest) << np.int64(32)
     hits = misses = 0
-    for i in range(codes.size):
-        if usable.size and usable[i] != 0:
-            continue
-        code = codes[i]
-        at = _home(code, size)
-        while table[at, 1] != _EMPTY and table[at, 0] != code:
-            at += 1
-            if at == size:
-                at = 0
-        entry = table[at, 1]
-        found = entry != _EMPTY
-        # Both lists are written, and one grows: whether a row hits is what no processor predicts.
-        hit_rows[hits] = i
-        heads[hits] = np.int32(entry & np.int64(0x7FFFFFFF))
-        miss_rows[misses] = i
-        hits += found
-        misses += not found
-        if found and entry >> np.int64(32) < hottest:
-            table[at, 1] = entry + (np.int64(hit) << np.int64(32))
+    for first in range(0, codes.size, _TILE):
+        last = min(first + _TILE, codes.size)
+        # The table is larger than the nearer caches: entries are fetched before they are needed.
+        for i in range(first, last):
+            homes[i - first] = _home(codes[i], size)
+            prefetch(begin + homes[i - first] * entry_nbytes)  # type: ignore[call-arg]
+        for i in range(first, last):
+            if usable.size and usable[i] != 0:
+                continue
+            code, at = codes[i], homes[i - first]
+            while table[at, 1] != _EMPTY and table[at, 0] != code:
+                at += 1
+                if at == size:
+                    at = 0
+            entry = table[at, 1]
+            found = entry != _EMPTY
+            # Both lists are written, and one grows: whether a row hits is what no processor
+            # predicts.
+            hit_rows[hits] = i
+            heads[hits] = np.int32(entry & np.int64(0x7FFFFFFF))
+            miss_rows[misses] = i
+            hits += found
+            misses += not found
+            table[at, 1] = entry + more * np.int64(found & (entry < most))
     return hits, misses
 
 
@@ -185,9 +197,14 @@ class TupleCache:
     @property
     def key_nbytes(self) -> float:
         """Bytes that one more key of one row would take."""
-        heap = self.store.heap
-        wide = heap.live / self.store.live if heap is not None and self.store.live else 0.0
-        return self.store.slot_nbytes + wide + 16 / _LOAD
+        live = self.store.live
+        wide = self.store.values_live / live if live and self.store.has_values else 0.0
+        return self.bare_nbytes + wide
+
+    @property
+    def bare_nbytes(self) -> float:
+        """The same but for texts and nested values."""
+        return self.store.slot_nbytes + 16 / _LOAD
 
     def __len__(self) -> int:
         return self._keys
@@ -216,7 +233,7 @@ class TupleCache:
         return hit_rows[:hits], heads[:hits], miss_rows[:misses]
 
     def pairs(
-        self, heads: Slots, start: tuple[int, int], most: int
+        self, rows: Int64s, heads: Slots, start: tuple[int, int], most: int
     ) -> tuple[Int64s, Slots, tuple[int, int]]:
         """Pairs of row and cached row, at most `most`, and where to go on.
 
@@ -226,26 +243,62 @@ class TupleCache:
         if self.store.live == self._keys:
             first = start[0]
             slots = heads[first : first + most]
-            return np.arange(first, first + len(slots)), slots, (first + len(slots), NONE)
-        rows = np.empty(most, dtype=np.int64)
+            return rows[first : first + most], slots, (first + len(slots), NONE)
+        at = np.empty(most, dtype=np.int64)
         slots = np.empty(most, dtype=np.int32)
-        row, slot, count = _pairs(self.store.link, heads, *start, rows, slots)
-        return rows[:count], slots[:count], (int(row), int(slot))
+        row, slot, count = _pairs(self.store.link, heads, *start, at, slots)
+        return rows[at[:count]], slots[:count], (int(row), int(slot))
 
     def take(self, slots: Slots) -> list[pa.Array]:
         return self.store.take(slots)
 
-    def room(self, batch: pa.RecordBatch | pa.Table, rows: int, keys: int) -> bool:
-        """Whether that many rows like the batch's, of that many keys, fit below the limit."""
-        store = self.store
-        wide = store.variable_nbytes(batch) / max(batch.num_rows, 1)
-        table = max(self._table_size(self._keys + keys), len(self._table)) * 16
+    def values_nbytes(
+        self, batch: pa.RecordBatch | pa.Table, first: Int64s, rows: Int64s
+    ) -> Int64s:
+        """Bytes of each key's texts and nested values: `rows` rows of the batch from `first`."""
+        before = np.zeros(batch.num_rows + 1, dtype=np.int64)
+        np.cumsum(self.store.values_nbytes(batch), out=before[1:])
+        return before[first + rows] - before[first]
+
+    def fitting(
+        self, batch: pa.RecordBatch | pa.Table, first: Int64s, rows: Int64s, *, empty: bool = False
+    ) -> int:
+        """How many keys, in the order given and with all their rows, fit below the limit.
+
+        A key has `rows` rows of the batch from `first`. `empty`: were nothing held.
+        """
+        store, limit, high = self.store, self.limit, len(first)
         slot = store.slot_nbytes_for(batch)
-        used = (store.live + rows) * slot + rows * wide + store.nested_nbytes
-        used += (store.heap.live if store.heap else 0) + table
-        # A tenth stays free of values, which are slid together each time the limit is reached.
-        limit = self.limit * 0.9 if store.has_values else self.limit
-        return used <= limit and store.live + rows <= store.capacity
+        held, keys = (0, 0) if empty else (store.live, self._keys)
+        row_count, values = np.cumsum(rows), None
+        if store.has_values:
+            limit = int(limit * _FULL) - store.chunk_nbytes - (0 if empty else store.values_live)
+            values = np.cumsum(self.values_nbytes(batch, first, rows))
+            if store.heap is not None:
+                in_heap = store.heap.capacity - (0 if empty else store.heap.live)
+                high = int(np.searchsorted(values, in_heap, side="right"))
+
+        def fit(count: int) -> bool:
+            slots = held + int(row_count[count - 1])
+            nbytes = slots * slot + self._table_nbytes(keys + count)
+            nbytes += 0 if values is None else int(values[count - 1])
+            return nbytes <= limit and slots <= store.capacity
+
+        low = high if high and fit(high) else 0
+        while low < high:
+            middle = (low + high + 1) // 2
+            low, high = (middle, high) if fit(middle) else (low, middle - 1)
+        return low
+
+    def limit_for(self, rows: int, values: int) -> int:
+        """A limit below which so many rows of as many keys fit with so many bytes of texts and
+        nested values, be any of them null or not.
+        """
+        store = self.store
+        nbytes = rows * store.slot_nbytes_with_nulls + self._table_nbytes(rows)
+        if store.has_values:
+            nbytes = int((nbytes + values + 2 * store.chunk_nbytes) / _FULL) + 1
+        return nbytes
 
     def add(
         self,
@@ -257,27 +310,19 @@ class TupleCache:
     ) -> None:
         """Hold all rows of these keys: `row_count` rows of the batch from each `first_row`.
 
-        No code may be held already; `room` has been asked.
+        No code may be held already; `fitting` has been asked.
         """
         rows = np.repeat(first_row, row_count)
         rows += np.arange(len(rows)) - np.repeat(np.cumsum(row_count) - row_count, row_count)
         store = self.store
-        slot = store.slot_nbytes_for(batch)
-        more = store.variable_nbytes(batch) * len(rows) // max(batch.num_rows, 1)
-        more += len(rows) * (slot + 16) + store.high * (slot - store.slot_nbytes)
-        more += batch.num_columns * 64 if store.has_values else 0
-        if self.nbytes + more > self.limit:
-            if store.has_values:
-                store.compact_values()
-            if self.nbytes + more > self.limit and store.high > store.live + len(rows):
-                self.compact()
+        self._make_room(batch, rows, len(codes))
         if store.has_values:
+            widths = store.values_nbytes(batch)[rows]
+            self.widest = max(self.widest if self._keys else 0, int(widths.max(initial=0)))
             # One copy of the chosen rows' values, rather than one of everything they lie among.
             slots = store.put(take(batch, rows), np.arange(len(rows)))
         else:
             slots = store.put(batch, rows)
-        if store.has_values:
-            self.widest = max(self.widest if self._keys else 0, widest_nbytes(batch))
         ends = np.cumsum(row_count)
         following = np.append(slots[1:], np.int32(NONE))
         following[ends - 1] = NONE
@@ -285,6 +330,20 @@ class TupleCache:
         self._grow(self._keys + len(codes))
         _insert(self._table, codes, slots[ends - row_count], heats)
         self._keys += len(codes)
+
+    def _make_room(self, batch: pa.RecordBatch | pa.Table, rows: Int64s, keys: int) -> None:
+        """Give back what rows that left held, where these rows need it."""
+        store = self.store
+        slots = max(store.high, store.live + len(rows)) * store.slot_nbytes_for(batch)
+        free = self.limit - slots - self._table_nbytes(self._keys + keys)
+        if store.has_values:
+            values = int(store.values_nbytes(batch)[rows].sum())
+            free -= values + store.chunk_nbytes
+            at_end = store.heap is not None and store.heap.top + values > store.heap.capacity
+            if at_end or store.values_held > free:
+                store.compact_values()
+        if store.values_held > free and store.high > store.live + len(rows):
+            self.compact()
 
     def remove(self, codes: Int64s) -> int:
         """Forget these keys; returns how many were held."""
@@ -347,6 +406,10 @@ class TupleCache:
         while keys > size * _LOAD:
             size += size // 2
         return size
+
+    def _table_nbytes(self, keys: int) -> int:
+        """Bytes of the table with so many keys; it does not shrink."""
+        return 16 * max(self._table_size(keys), len(self._table))
 
     def _grow(self, keys: int) -> None:
         size = self._table_size(keys)

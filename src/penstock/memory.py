@@ -55,5 +55,5 @@ def in_one_piece(data: pa.Table | pa.ChunkedArray | pa.Array) -> pa.RecordBatch 
     return (
         pa.concat_arrays(data.chunks, memory_pool=POOL)
         if data.num_chunks
-        else pa.array([], data.type)
+        else pa.nulls(0, data.type)
     )

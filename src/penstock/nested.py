@@ -35,7 +35,7 @@ class NestedColumn:
 
     def take(self, positions: Int64s) -> pa.Array:
         if not len(positions):
-            return pa.array([], type=self._type)
+            return pa.nulls(0, self._type)
         taken = pa.chunked_array(self._chunks, type=self._type).take(pa.array(positions))
         return taken.combine_chunks() if taken.num_chunks != 1 else taken.chunk(0)
 

@@ -8,6 +8,7 @@ slots and gives the tail back to the system.
 
 from __future__ import annotations
 
+import weakref
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -17,7 +18,7 @@ import pyarrow as pa
 from numba import njit
 
 from penstock.copying import Frame, Layout, located, place_rows, plain_width, unit_of
-from penstock.heap import ByteHeap
+from penstock.heap import ByteHeap, chunk_nbytes, is_bytes, values_nbytes
 from penstock.keys import Int64s, fixed_values, value_spans
 from penstock.memory import Region, in_one_piece
 from penstock.nested import NestedColumn
@@ -80,7 +81,11 @@ def _rearrange(matrix, goals):  # type: ignore[no-untyped-def]
 
 @dataclass(frozen=True)
 class _Place:
-    """Where a column's value lies in a row: in which matrix, from which element, how many."""
+    """Where a column's value lies in a row: in which matrix, from which element, how many.
+
+    Of values that are elsewhere the row has the place, and in the 4-byte matrix, as element
+    `count`, the bytes.
+    """
 
     width: int
     first: int
@@ -123,7 +128,11 @@ class RowStore:
             for i, p in enumerate(self._places)
             if p.kind == "nested"
         }
+        self.chunk_nbytes = sum(chunk_nbytes(schema.field(i).type) for i in self._nested)
+        """Bytes that rows put together take beyond their slots and values, at most."""
+        self._nested_live = 0
         self._plain: dict[int, _Words] = {}
+        self._measured: tuple[weakref.ref[pa.RecordBatch | pa.Table], Int64s] | None = None
 
     def _words(self, count: int) -> _Words:
         """Where the plain ones among so many of the first columns lie."""
@@ -186,13 +195,38 @@ class RowStore:
         """Whether any column has values beyond the slots, in the heap or in chunks."""
         return self.heap is not None or bool(self._nested)
 
-    def variable_nbytes(self, batch: pa.RecordBatch) -> int:
-        """Bytes that the batch's rows would add beyond their slots, at the most."""
-        return sum(
-            batch.column(i).nbytes
-            for i, p in enumerate(self._places)
-            if p.kind in ("bytes", "nested")
-        )
+    @property
+    def values_live(self) -> int:
+        """Bytes of the values of living rows, at most: what `compact_values` leaves of them."""
+        if not self.live:
+            return 0
+        nested = self._nested_live + self.chunk_nbytes
+        return nested + (self.heap.live if self.heap is not None else 0)
+
+    @property
+    def values_held(self) -> int:
+        """Bytes of all values since the last compaction."""
+        return self.nested_nbytes + (self.heap.nbytes if self.heap is not None else 0)
+
+    def values_nbytes(self, batch: pa.RecordBatch | pa.Table) -> Int64s:
+        """Bytes of each of the batch's rows beyond its slot: never too few, of texts exactly.
+
+        Asked again for the same batch, they are not counted again.
+        """
+        known = self._measured
+        if known is not None and known[0]() is batch:
+            return known[1]
+        total = np.zeros(batch.num_rows, dtype=np.int64)
+        for i, place in enumerate(self._places[: batch.num_columns]):
+            if place.kind in ("bytes", "nested"):
+                total += values_nbytes(batch.column(i))
+        self._measured = weakref.ref(batch), total
+        return total
+
+    @property
+    def slot_nbytes_with_nulls(self) -> int:
+        """Bytes of one slot once a null is held: a byte for each column then."""
+        return self.slot_nbytes + (0 if self._validity is not None else len(self._places))
 
     def slot_nbytes_for(self, batch: pa.RecordBatch | pa.Table) -> int:
         """Bytes of one slot when the batch's rows are held: the first null costs a byte each."""
@@ -252,8 +286,11 @@ class RowStore:
             _scatter(self._matrix(8), slots, place.first, places, identity)
             _scatter(self._matrix(4), slots, place.count, lengths.astype(np.int32), identity)
         elif place.kind == "nested":
-            places = self._nested[i].append(column, rows)
-            _scatter(self._matrix(8), slots, place.first, places, np.arange(len(rows)))
+            places, sizes = self._nested[i].append(column, rows), values_nbytes(column)[rows]
+            self._nested_live += int(sizes.sum())
+            identity = np.arange(len(rows))
+            _scatter(self._matrix(8), slots, place.first, places, identity)
+            _scatter(self._matrix(4), slots, place.count, sizes.astype(np.int32), identity)
         elif place.kind == "bool":
             bits = column.fill_null(False).to_numpy(zero_copy_only=False).view(np.uint8)
             _scatter(self._matrix(1), slots, place.first, bits, rows)
@@ -335,8 +372,10 @@ class RowStore:
             for place in self._places:
                 if place.kind == "bytes":
                     self.heap.free(self._matrix(4)[slots, place.count])
-        for nested in self._nested.values():
+        for i, nested in self._nested.items():
             nested.free(len(slots))
+            sizes = self._matrix(4)[slots, self._places[i].count]
+            self._nested_live -= int(sizes.sum(dtype=np.int64))
         self.live -= len(slots)
         block = self.blocks.block
         # The rows of a block leave from its end, so with its first one it is empty.
@@ -368,6 +407,8 @@ class RowStore:
         for i, nested in self._nested.items():
             first = self._places[i].first
             self._matrix(8)[slots, first] = nested.compact(self._matrix(8)[slots, first])
+        # Values of rare types may have been taken for narrower than they are.
+        self._nested_live = max(self._nested_live, self.nested_nbytes - self.chunk_nbytes)
 
     def compact_slots(self) -> Moves | None:
         """Move blocks down into free ones and give the tail back; None when nothing was free.
@@ -401,19 +442,12 @@ class RowStore:
 
 
 def widest_nbytes(rows: pa.RecordBatch | pa.Table) -> int:
-    """Bytes of the widest row, columns of fixed width aside.
-
-    Exact for texts and binaries. Arrow does not tell the bytes of one nested value, so for these it
-    is an estimate: four times the average, and never more than all of them.
-    """
-    widest = 0
-    for column in rows.columns if rows.num_rows else ():
-        if _is_bytes(column.type):
-            chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
-            widest += max(int(value_spans(c)[2].max()) for c in chunks if len(c))
-        elif plain_width(column.type) is None and not pa.types.is_boolean(column.type):
-            widest += min(4 * -(-column.nbytes // rows.num_rows), column.nbytes)
-    return widest
+    """Bytes of the widest row, columns of fixed width aside: never too few, of texts exactly."""
+    widest = np.zeros(1, dtype=np.int64)
+    for column in rows.columns:
+        if plain_width(column.type) is None and not pa.types.is_boolean(column.type):
+            widest = widest + values_nbytes(column)
+    return int(widest.max(initial=0))
 
 
 def _lay_out(schema: pa.Schema) -> tuple[list[_Place], dict[int, int]]:
@@ -431,25 +465,14 @@ def _lay_out(schema: pa.Schema) -> tuple[list[_Place], dict[int, int]]:
             places.append(_Place(0, 0, 0, "null"))
         elif pa.types.is_boolean(t):
             places.append(_Place(1, reserve(1), 1, "bool"))
-        elif _is_bytes(t):
+        elif is_bytes(t):
             places.append(_Place(8, reserve(8), reserve(4), "bytes"))
         elif (width := plain_width(t)) is not None:
             unit = unit_of(width)
             places.append(_Place(unit, reserve(unit, width // unit), width // unit, "fixed"))
         else:
-            places.append(_Place(8, reserve(8), 1, "nested"))
+            places.append(_Place(8, reserve(8), reserve(4), "nested"))
     return places, used
-
-
-def _is_bytes(t: pa.DataType) -> bool:
-    return bool(
-        pa.types.is_string(t)
-        or pa.types.is_large_string(t)
-        or pa.types.is_binary(t)
-        or pa.types.is_large_binary(t)
-        or pa.types.is_string_view(t)
-        or pa.types.is_binary_view(t)
-    )
 
 
 def _bytes_array(

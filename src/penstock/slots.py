@@ -80,6 +80,24 @@ def _redirect(blocks, first, targets):  # type: ignore[no-untyped-def]
             blocks[i] = targets[blocks[i] - first]
 
 
+@njit(cache=True, nogil=True)
+def list_chains(pages, block, link, head, count, slots, pages_of):  # type: ignore[no-untyped-def]
+    """Every row on these pages' chains, left where it is, and its page."""
+    found = 0
+    for page in pages:
+        left = count[page]
+        at = head[page]
+        while left > 0:
+            within = ((left - 1) & (block - 1)) + 1
+            for i in range(within):
+                slots[found] = at * block + i
+                pages_of[found] = page
+                found += 1
+            left -= within
+            at = link[at]
+    return found
+
+
 @dataclass(frozen=True)
 class Moves:
     """Where compaction put the blocks `first` and above: from `sources` to `goals`."""
@@ -116,6 +134,12 @@ class SlotBlocks:
 
     def take(self, count: int) -> Slots:
         """So many blocks."""
+        if self.used + count > len(self.link):
+            # A fault of the caller's, who was to ask for room: no error to go on after.
+            raise RuntimeError(
+                f"{count:,} more blocks of rows do not fit: {self.used:,} of {len(self.link):,} "
+                "are in use. Please report this as a fault of Penstock."
+            )
         blocks = np.empty(count, dtype=np.int32)
         self.high = _allocate(self.link, self.free_lists, self.high, blocks)
         self.used += count

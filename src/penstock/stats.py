@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from numba import njit
 
 from penstock.errors import counted
 
@@ -42,9 +43,22 @@ class WaitHistogram:
         return min(_upper_edge(bucket), self.longest)
 
 
-def _bucket_of(waits: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
-    # In 32 bits, for speed: only a wait right at an edge could fall on the other side of it.
-    return (np.log2((waits + 1).astype(np.float32)) * np.float32(_STEPS)).astype(np.int32)
+_PARTS = 1024
+_STEP_OF_PART = (np.log2(1 + np.arange(_PARTS) / _PARTS) * _STEPS).astype(np.int64)
+"""Which step of its doubling a number is in, by the first ten bits behind its leading one."""
+
+
+@njit(cache=True, nogil=True)
+def _count(waits, step_of_part, counts):  # type: ignore[no-untyped-def]
+    """Count each wait in its bucket; returns the longest."""
+    longest = np.int64(0)
+    for wait in waits:
+        longest = max(longest, wait)
+        bits = np.float64(wait + 1).view(np.int64)
+        doublings = (bits >> np.int64(52)) - np.int64(1023)
+        part = (bits >> np.int64(42)) & np.int64(1023)
+        counts[doublings * _STEPS + step_of_part[part]] += 1
+    return longest
 
 
 def _upper_edge(bucket: int) -> int:
@@ -145,8 +159,7 @@ class Counters:
 
     def waited(self, waits: npt.NDArray[np.int64]) -> None:
         if len(waits):
-            self._waits += np.bincount(_bucket_of(waits), minlength=_BUCKETS)
-            self._longest = max(self._longest, int(waits.max()))
+            self._longest = max(self._longest, _count(waits, _STEP_OF_PART, self._waits))
 
     def held(self, parts: dict[str, int]) -> None:
         total = sum(parts.values())

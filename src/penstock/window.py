@@ -16,7 +16,7 @@ from numba import njit
 from penstock.errors import PenstockError
 from penstock.keys import Int64s
 from penstock.rows import RowStore
-from penstock.slots import NONE, Moves, SlotBlocks, Slots, take_free
+from penstock.slots import NONE, Moves, SlotBlocks, Slots, list_chains, take_free
 
 ARRIVAL = "__arrival"
 _UINT32 = 2**32
@@ -153,24 +153,6 @@ def _unhang_blocks(pages, block, link, head, count, total, stamp, partly, slots)
     return taken
 
 
-@njit(cache=True, nogil=True)
-def _list(pages, block, link, head, count, slots, pages_of):  # type: ignore[no-untyped-def]
-    """Every row on these pages' chains, left where it is, and its page."""
-    found = 0
-    for page in pages:
-        left = count[page]
-        at = head[page]
-        while left > 0:
-            within = ((left - 1) & (block - 1)) + 1
-            for i in range(within):
-                slots[found] = at * block + i
-                pages_of[found] = page
-                found += 1
-            left -= within
-            at = link[at]
-    return found
-
-
 class Window:
     """Stream rows waiting for pages `0 … num_pages - 1`, in at most `limit` bytes.
 
@@ -193,6 +175,8 @@ class Window:
         block = self._block_for(num_pages, rows)
         self.store = RowStore(stored, capacity, limit, block)
         self.limit = limit
+        self.most_rows = self.store.capacity
+        """Rows that may wait, however high the limit is set."""
         self._stamp = self.store.column(ARRIVAL).view(np.uint32)
         self._base = 0
         self._reset_pages(num_pages)
@@ -241,67 +225,91 @@ class Window:
         store = self.store
         if not len(self):
             return store.block_nbytes / store.blocks.block
-        heap = store.heap.live if store.heap is not None else 0
-        return (store.blocks.used * store.block_nbytes + heap) / len(self)
+        return (store.blocks.used * store.block_nbytes + store.values_live) / len(self)
 
     def __len__(self) -> int:
         return self.store.live
 
-    def room(self, batch: pa.RecordBatch | None = None) -> int:
-        """How many more rows fit; with a batch, rows as wide as its average row."""
+    def room(self, batch: pa.RecordBatch | None = None, rows: Int64s | None = None) -> int:
+        """How many more rows fit once those that left have been given back.
+
+        With a batch and rows of it: how many of these, in the order given. With a batch alone:
+        rows as wide as its average, but none where its widest would not fit.
+        """
         store, blocks = self.store, self.store.blocks
         size = store.block_nbytes if batch is None else store.block_nbytes_for(batch)
-        most = min(self.limit // size * blocks.block, store.capacity)
-        slots = most - store.occupied
-        extra = store.variable_nbytes(batch) if batch is not None else 0
-        if not extra or batch is None:
-            return max(slots, 0)
-        # Rows with values have blocks of their own. A tenth stays free: the heap is slid together
-        # each time its end is reached.
-        used = store.occupied * size + (store.heap.live if store.heap else 0) + store.nested_nbytes
-        free = self.limit * 0.9 - used
-        return max(min(slots, int(free // (size + extra / batch.num_rows))), 0)
+        most = min(self.limit // size * blocks.block, self.most_rows)
+        slots = max(most - store.occupied, 0)
+        if batch is None or not store.has_values:
+            return slots
+        # A tenth stays free: values are slid together each time the limit is reached.
+        used = store.occupied * size + store.values_live + store.chunk_nbytes
+        fit = self._fitting(batch, rows, int(self.limit * 0.9) - used)
+        if not fit and not len(self):
+            fit = min(self._fitting(batch, rows, self.limit - store.chunk_nbytes), 1)
+        return min(slots, fit)
 
-    def crowded(self, batch: pa.RecordBatch, rows: int) -> bool:
-        """Whether so many rows of the batch need the slots of rows that left to be given back."""
+    def _fitting(self, batch: pa.RecordBatch, rows: Int64s | None, free: int) -> int:
+        """How many rows with values fit so many free bytes, and the heap."""
         store = self.store
-        if store.high <= store.occupied + rows:
+        size, widths = store.block_nbytes_for(batch), store.values_nbytes(batch)
+        in_heap = store.heap.capacity - store.heap.live if store.heap is not None else free
+        if rows is not None:
+            values = np.cumsum(widths[rows])
+            fit = np.searchsorted(values + size * np.arange(1, len(rows) + 1), free, side="right")
+            return int(min(fit, np.searchsorted(values, in_heap, side="right")))
+        if not len(widths) or int(widths.max()) > min(free - size, in_heap):
+            return 0
+        mean = float(widths.mean())
+        return max(int(min(free // (size + mean), in_heap // max(mean, 1.0))), 1)
+
+    def crowded(self, batch: pa.RecordBatch, rows: Int64s) -> bool:
+        """Whether slots of rows that left must be given back before these rows come."""
+        store = self.store
+        unused = store.high - store.occupied
+        if unused <= 0:
             return False
-        held = store.blocks.high * store.block_nbytes_for(batch) + store.nested_nbytes
-        held += store.heap.live if store.heap is not None else 0
-        held += store.variable_nbytes(batch) * rows // max(batch.num_rows, 1)
+        count = min(len(rows), self.room(batch, rows))
+        held = store.blocks.high * store.block_nbytes_for(batch)
+        if not store.has_values:
+            return unused > count and held > self.limit
+        coming = store.values_nbytes(batch)[rows[: min(count, unused)]]
+        held += int(coming.sum()) + store.values_live + store.chunk_nbytes
         return held > self.limit
 
-    def make_room(self, batch: pa.RecordBatch, rows: Int64s) -> None:
-        """Slide values together if these rows would not fit behind the last one."""
+    def _make_room(self, batch: pa.RecordBatch, rows: Int64s) -> int:
+        """How many of these rows can be put; values are slid together where that is needed."""
         store = self.store
-        share = len(rows) / max(batch.num_rows, 1)
-        extra = int(store.variable_nbytes(batch) * max(share, 0)) + batch.num_columns * 64
-        if (
-            extra
-            and store.has_values
-            and (
-                store.nbytes + extra + len(rows) * store.slot_nbytes > self.limit
-                or (store.heap is not None and store.heap.top + extra > store.heap.capacity)
-            )
-        ):
+        size, widths = store.block_nbytes_for(batch), store.values_nbytes(batch)
+        fit = min(len(rows), self.room(batch, rows))
+        if not fit:
+            return 0
+        values = np.cumsum(widths[rows[:fit]])
+        slots = np.maximum(store.high, store.occupied + np.arange(1, fit + 1))
+        more = values + slots * size + store.chunk_nbytes
+        at_end = store.heap is not None and store.heap.top + values[-1] > store.heap.capacity
+        if at_end or more[-1] + store.values_held > self.limit:
             store.compact_values()
+        return int(np.searchsorted(more, self.limit - store.values_held, side="right"))
 
     # -- rows -------------------------------------------------------------------------------
 
     def admit(self, batch: pa.RecordBatch, rows: Int64s, pages: Int64s, arrivals: Int64s) -> Slots:
-        """File these rows of the batch under their pages; `room` has been asked.
+        """File these rows of the batch under their pages; `crowded` and `room` have been asked.
 
         Returns the slots of those that were filed: the last ones are not when their pages need
-        more new blocks than there are, but one at least is.
+        more new blocks than there are, or their values more bytes, but one at least is.
         """
+        values = self.store.has_values
+        if values:
+            rows = rows[: self._make_room(batch, rows)]
+            pages, arrivals = pages[: len(rows)], arrivals[: len(rows)]
         if not len(rows):
             return np.empty(0, dtype=np.int32)
-        self.make_room(batch, rows)
         if int(arrivals[-1]) - self._base >= _UINT32:
             self._rebase(int(arrivals[0]), int(arrivals[-1]))
             arrivals = np.maximum(arrivals, self._base)
-        spare = max(self.room(batch) // self.store.blocks.block, 1)
+        spare = len(rows) if values else max(self.room(batch) // self.store.blocks.block, 1)
         slots = self._hang(pages, arrivals, spare, self._stamp)
         self.store.put_into(batch, rows[: len(slots)], slots)
         return slots
@@ -416,7 +424,7 @@ class Window:
         slots = np.empty(int(self.count.sum()), dtype=np.int32)
         pages_of = np.empty(len(slots), dtype=np.int64)
         block, link = self.store.blocks.block, self.store.link
-        _list(pages, block, link, self.head, self.count, slots, pages_of)
+        list_chains(pages, block, link, self.head, self.count, slots, pages_of)
         return slots, pages_of
 
     def _sums(self, slots: Slots, pages_of: Int64s) -> Int64s:
@@ -483,7 +491,3 @@ class Window:
             raise PenstockError("the queue of pages misses a page with waiting rows")
         if len(slots) > self.store.live:
             raise PenstockError("more rows wait than are stored")
-
-
-def _zeros(rows: int) -> pa.Array:
-    return pa.array(np.zeros(rows, dtype=np.uint32))

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import threading
+import weakref
+from concurrent.futures import Future
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from penstock import MemoryMaster
-from penstock.errors import MasterError
+from penstock.errors import MasterError, StateError
 from penstock.joins import RootJoin
 from penstock.joins.read_ahead import ReadAhead
+from penstock.masters import PageFileMaster, build_master
 from penstock.testing import CrippledMaster
 
 
@@ -73,6 +79,133 @@ def test_what_is_dropped_is_forgotten() -> None:
     ahead.drop()
     assert not len(ahead.pages)
     assert ahead.read(np.array([1])).num_rows == 10
+
+
+class Slow(Watched):
+    """Reads in other threads end when told to; tells how many reads were in flight at most."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun, self.go_on = threading.Event(), threading.Event()
+        self.in_flight = self.most = 0
+
+    def read(self, pages, columns):  # type: ignore[no-untyped-def]
+        self.in_flight += 1
+        self.most = max(self.most, self.in_flight)
+        try:
+            if threading.current_thread() is not threading.main_thread():
+                self.begun.set()
+                assert self.go_on.wait(30)
+            return super().read(pages, columns)
+        finally:
+            self.in_flight -= 1
+
+
+class Interrupts:
+    """Interrupts whoever waits for a read, so many times, and lets the read go on then."""
+
+    def __init__(self, times: int, then: threading.Event, patch: pytest.MonkeyPatch) -> None:
+        self._left, self._then = times, then
+        for name in ("result", "exception"):
+            patch.setattr(Future, name, self._around(getattr(Future, name)))
+
+    def _around(self, wait: Any) -> Any:
+        def interrupted(future: Future[Any]) -> Any:
+            if self._left:
+                self._left -= 1
+                raise KeyboardInterrupt
+            self._then.set()
+            return wait(future)
+
+        return interrupted
+
+
+@pytest.mark.parametrize("pages", [[3], [5]])
+def test_an_interrupted_wait_goes_on_and_nothing_is_read_beside(
+    pages: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    master = Slow()
+    ahead = ReadAhead(master, ["id"])
+    ahead.begin(np.array([3]))
+    assert master.begun.wait(30)
+    Interrupts(2, master.go_on, monkeypatch)
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            ahead.read(np.array(pages))
+        assert ahead.pages.tolist() == [3], "it is still coming"
+    first = pages[0] * 10
+    assert ahead.read(np.array(pages)).column("id").to_pylist() == list(range(first, first + 10))
+    assert master.most == 1
+    assert not len(ahead.pages)
+
+
+def test_an_interrupted_drop_can_be_called_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    master = Slow()
+    ahead = ReadAhead(master, ["id"])
+    ahead.begin(np.array([3]))
+    Interrupts(1, master.go_on, monkeypatch)
+    with pytest.raises(KeyboardInterrupt):
+        ahead.drop()
+    ahead.drop()
+    assert master.in_flight == 0
+    assert not len(ahead.pages)
+    assert ahead.read(np.array([4])).num_rows == 10
+    assert master.most == 1
+
+
+def test_rows_that_nobody_wants_are_gone_before_others_are_read() -> None:
+    class Remembering(Watched):
+        read_before: list[weakref.ref[pa.Table]]
+        alive: list[int]
+
+        def read(self, pages, columns):  # type: ignore[no-untyped-def]
+            self.alive.append(sum(ref() is not None for ref in self.read_before))
+            rows = super().read(pages, columns)
+            self.read_before.append(weakref.ref(rows))
+            return rows
+
+    master = Remembering()
+    master.read_before, master.alive = [], []
+    ahead = ReadAhead(master, ["id"])
+    for number in range(50):
+        ahead.begin(np.array([number]))
+        ahead.read(np.array([number + 1]))
+    assert master.alive == [0] * 100
+
+
+def test_without_a_thread_pages_are_read_when_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    master = Watched()
+    ahead = ReadAhead(master, ["id"])
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        ahead.begin(np.array([3, 4]))
+        assert ahead.pages.tolist() == [3, 4]
+        assert master.seen == []
+        assert ahead.read(np.array([3, 4])).num_rows == 20
+        ahead.begin(np.array([5]))
+        ahead.drop()
+    ahead.begin(np.array([6]))
+    assert ahead.read(np.array([6])).num_rows == 10
+    assert master.seen == [(True, [3, 4]), (False, [6])], "what was refused is not read later"
+
+
+def test_a_master_closed_meanwhile_says_so(tmp_path: Path) -> None:
+    table = pa.table({"id": range(50_000), "v": range(50_000)})
+    build_master(table, tmp_path / "r.arrow", "id", page_bytes=2048)
+    for _ in range(20):
+        master = PageFileMaster(tmp_path / "r.arrow")
+        ahead = ReadAhead(master, ["id"])
+        pages = np.arange(0, master.num_pages, 50)
+        ahead.begin(pages)
+        master.close()
+        with suppress(StateError):
+            assert ahead.read(pages).num_rows > 0, "it came before the master was closed"
+        with pytest.raises(StateError, match="is closed"):
+            ahead.read(pages)
+        ahead.drop()
 
 
 def test_rootjoin_reads_ahead_and_answers_the_same() -> None:

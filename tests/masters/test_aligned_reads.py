@@ -6,8 +6,10 @@ import errno
 import fcntl
 import gc
 import os
+import threading
 import weakref
 from collections.abc import Iterator
+from concurrent.futures import Future
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -273,12 +275,51 @@ def test_other_errors_of_the_probe_are_not_hidden(
         use_direct(file)
 
 
-def test_a_forked_process_gets_threads_of_its_own(content: tuple[Path, bytes], file: int) -> None:
+def test_a_forked_process_leaves_the_buffer_and_has_threads_of_its_own(
+    content: tuple[Path, bytes], file: int
+) -> None:
     reader = AlignedReader(4)
     starts = np.arange(10) * 200_000
     read_all(reader, file, starts, starts + 100)
-    # A forked child has only the thread that forked; a pool without threads would wait for ever.
-    reader._pool_owner = -1
+    in_flight = reader._buffer
+    reader.after_fork()
+    reader._workers.after_fork()
     parts, _ = read_all(reader, file, starts, starts + 100)
     assert parts == [content[1][a : a + 100] for a in starts]
-    assert reader._pool_owner == os.getpid()
+    assert reader._buffer is not in_flight
+    reader.close()
+
+
+def test_an_interrupted_read_leaves_its_buffer_to_the_threads(
+    content: tuple[Path, bytes], file: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader = AlignedReader(2)
+    starts = np.arange(10) * 200_000
+    plan = plan_reads(starts, starts + 100)
+    first, _, _ = reader.read(file, plan, nothing)
+    address = first.ctypes.data
+    del first
+    begun, go_on = threading.Event(), threading.Event()
+    late: list[Any] = []
+
+    def hang(buffer: Any, _part: slice) -> None:
+        if threading.current_thread() is threading.main_thread():
+            assert begun.wait(30)
+        else:
+            begun.set()
+            go_on.wait(30)
+            late.append(buffer.ctypes.data)
+
+    def interrupt(_waiting: Future[None]) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Future, "exception", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            reader.read(file, plan, hang)
+    again, _, _ = reader.read(file, plan_reads(starts[:1], starts[:1] + 100), nothing)
+    go_on.set()
+    reader.close()
+    assert late == [address]
+    assert again.ctypes.data != address
+    assert again[:100].tobytes() == content[1][:100]

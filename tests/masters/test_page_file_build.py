@@ -363,19 +363,62 @@ def test_a_killed_build_leaves_nothing_that_opens(killed_build: Path, products: 
 
 
 @pytest.mark.parametrize("killed_build", ["write"], indirect=True)
-def test_other_targets_and_living_builds_are_let_be(killed_build: Path, products: pa.Table) -> None:
+def test_what_was_left_of_other_targets_and_by_others_is_let_be(
+    killed_build: Path, products: pa.Table
+) -> None:
     (left,) = leftovers(killed_build)
     build_master(products, killed_build / "other.arrow", "id")
     assert leftovers(killed_build) == [left]
-    prefix = left.rsplit("-", 2)[0]
-    with subprocess.Popen(["sleep", "100"]) as living:
-        (killed_build / f"{prefix}-{living.pid}-abcd").mkdir()
-        (killed_build / ".r.arrow.building-elsewhere-1-abcd").mkdir()
-        build_master(products, killed_build / "r.arrow", "id")
-        living.kill()
-    assert leftovers(killed_build) == sorted(
-        [f"{prefix}-{living.pid}-abcd", ".r.arrow.building-elsewhere-1-abcd"]
-    )
+    prefix = left.rsplit("-", 1)[0]
+    kept = [f"{prefix}-1-abcd", ".r.arrow.building-elsewhere-1-abcd", f"{prefix}-abcdef"]
+    for name in kept:
+        (killed_build / name).mkdir()
+    (killed_build / kept[1] / "lock").touch()
+    build_master(products, killed_build / "r.arrow", "id")
+    assert leftovers(killed_build) == sorted(kept)
+
+
+def test_a_living_build_is_let_be_whatever_its_number_is_here(
+    tmp_path: Path, products: pa.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = tmp_path / "r.arrow"
+
+    def nobody(_process: int, _signal: int) -> None:
+        raise ProcessLookupError  # as of a process in another container
+
+    monkeypatch.setattr("os.kill", nobody)
+    with subprocess.Popen(
+        [sys.executable, "-c", BUILD_AND_HANG, str(target), "write"],
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as living:
+        try:
+            assert living.stdout is not None
+            assert living.stdout.readline() == "hanging\n"
+            (folder,) = leftovers(tmp_path)
+            inside = sorted(p.name for p in (tmp_path / folder).iterdir())
+            build_master(products, target, "id")
+            assert leftovers(tmp_path) == [folder]
+            assert sorted(p.name for p in (tmp_path / folder).iterdir()) == inside
+        finally:
+            monkeypatch.undo()
+            living.kill()
+    build_master(products, target, "id")
+    assert leftovers(tmp_path) == []
+
+
+@pytest.mark.parametrize("killed_build", ["write"], indirect=True)
+def test_without_locks_nothing_is_removed_that_others_may_need(
+    killed_build: Path, products: pa.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_file: int, _how: int) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    before = leftovers(killed_build)
+    monkeypatch.setattr("fcntl.flock", refuse)
+    build_master(products, killed_build / "r.arrow", "id")
+    assert leftovers(killed_build) == before
+    verify_master(killed_build / "r.arrow")
 
 
 def test_killed_at_any_moment_the_file_is_whole(tmp_path: Path, products: pa.Table) -> None:

@@ -114,4 +114,4 @@ def rows_in_hand(join: SemiStreamJoin) -> tuple[int, int]:
     """Rows pushed and not admitted: those that will wait, and those that are yet to be probed."""
     part = join._slice
     left = len(part.misses) - part.admitted if part is not None else 0
-    return left, sum(held.batch.num_rows for held in join._hand)
+    return left, join._hand.rows

@@ -89,12 +89,12 @@ class CacheHits(Answer):
         if not self.rows_left:
             return None
         untouched = self.rows_left == self._batch.num_rows
-        pairs, slots, self._at = self._cache.pairs(self._heads, self._at, most)
+        rows, slots, self._at = self._cache.pairs(self._rows, self._heads, self._at, most)
         self.rows_left = len(self._rows) - self._at[0]
-        if untouched and not self.rows_left and len(pairs) == self._batch.num_rows:
+        if untouched and not self.rows_left and len(rows) == self._batch.num_rows:
             stream = self._batch.columns
         else:
-            stream = take_columns(self._batch, self._rows[pairs], self._binding.stream_layout)
+            stream = take_columns(self._batch, rows, self._binding.stream_layout)
         taken = self._cache.take(slots)
         return self._binding.compose(stream, [taken[i] for i in self._cached])
 
@@ -105,7 +105,9 @@ class PageRows:
     def __init__(self, binding: Binding, table: pa.Table) -> None:
         names, meeting = list(binding.master_key), binding.meeting
         codes = meeting.master_codes([in_one_piece(table.column(name)) for name in names])
-        if len(codes) > 1 and np.any(codes[1:] < codes[:-1]):
+        self.in_page_order = len(codes) < 2 or not bool(np.any(codes[1:] < codes[:-1]))
+        """Whether the rows lie here as they lie on the pages."""
+        if not self.in_page_order:
             order = np.argsort(codes, kind="stable")
             table, codes = pa.Table.from_batches([take(table, order)]), codes[order]
         self.table, self.codes = table, codes
@@ -114,6 +116,13 @@ class PageRows:
         self.widest = widest_nbytes(self.output)
         self.clean = meeting.exact or self.unique or self._one_key_per_code(names)
         self._names = names
+
+    def page_starts(self, pages: int) -> Int64s | None:
+        """Where each page's rows begin here, and where the last one's end, where that is known."""
+        column = self.table.column(0)
+        if not self.in_page_order or column.num_chunks != pages:
+            return None
+        return np.cumsum([0, *map(len, column.chunks)])
 
     def keys_at(self, rows: Int64s) -> list[pa.Array]:
         """The key columns of these rows."""

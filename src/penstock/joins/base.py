@@ -10,30 +10,32 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import numpy as np
 import pyarrow as pa
 
 from penstock.admission import Admission
 from penstock.budget import format_bytes
-from penstock.errors import BudgetError, StateError
+from penstock.errors import BudgetError, PenstockError, StateError
 from penstock.fronts import TupleCache
 from penstock.joins.answers import Answer, CacheHits, PageMatches, PageRows, Unmatchable
 from penstock.joins.binding import Binding
 from penstock.joins.plan import Clock, JoinPlan
 from penstock.joins.probing import probe
-from penstock.joins.progress import InHand, OpenPages, Slice, matched_keys
-from penstock.joins.sizing import Sizing, too_much_in_hand
+from penstock.joins.progress import OpenPages, Slice, matched_keys
+from penstock.joins.shares import Shares
+from penstock.joins.sizing import Sizing
 from penstock.joins.waits import WaitLimit, arrivals_of
 from penstock.keys import VALID, Int64s, Keys
 from penstock.masters.base import Changes, Master
-from penstock.rows import Moves, Slots, widest_nbytes
+from penstock.rows import Moves, Slots
 from penstock.schedules import InPageOrder, Schedule
 from penstock.stats import Counters, JoinStats
 from penstock.window import Window
 
 
-class SemiStreamJoin:
+class SemiStreamJoin(Shares):
     """A running join: push batches, flush at the end, read `stats` at any time."""
 
     pages_leave_whole = True
@@ -52,30 +54,25 @@ class SemiStreamJoin:
         cache: TupleCache | None = None,
         admission: Admission | None = None,
     ) -> None:
-        self.plan, self.master, self.binding = plan, master, binding
-        self.sizing, self.schedule = sizing, schedule
-        self.cache, self.admission = cache, admission
-        self.window = Window(
+        window = Window(
             binding.stream_schema, master.num_pages, window_bytes, together=self.pages_leave_whole
         )
+        super().__init__(plan, master, binding, sizing, window)
+        self.schedule = schedule
+        self.cache, self.admission = cache, admission
         self._wait_limit = WaitLimit.parse(plan.max_wait, clock)
         self._counters = Counters()
         self._reads_before = master.reads
         self._now = 0
-        self._hand: deque[InHand] = deque()
-        self._hand_most = sizing.in_hand
-        self._widest = 0
-        self._output = sizing.output
-        self.pages_per_read, self.disk_buffer = sizing.pages_per_read, sizing.disk_buffer
-        self._slice: Slice | None = None
         self._answers: deque[Answer] = deque()
         self._open: OpenPages | None = None
         self._interrupted: pa.RecordBatch | None = None
+        self._reading = False
+        self._broken: str | None = None
         self._fed = False
         names = binding.cached_schema(master).names
         self._cached_output = [names.index(n) for n in binding.columns]
         self._cached_key = [] if binding.meeting.exact else list(binding.master_key)
-        self._index = master.index_nbytes + self.window.index_nbytes
         self._version = master.version
 
     def __repr__(self) -> str:
@@ -87,15 +84,17 @@ class SemiStreamJoin:
         """Admit a batch, now; iterate for what it sets free.
 
         If a read failed while iterating, push the very same batch again (or call `flush`) to go on;
-        its rows are not admitted twice.
+        its rows are not admitted twice. A batch larger than those before it counts as held from
+        when the window has been read down for it.
         """
-        interrupted, self._interrupted = self._interrupted, None
-        if interrupted is None or batch is not interrupted:
+        self._require_usable()
+        if batch is None or batch is not self._interrupted:
             rows = self.binding.conform(batch)
             self._fit_hand(rows)
-            self._hand.append(InHand(rows, None, self.binding.stream_layout))
+            self._hand.give(rows, None, outside=self._overfull)
             self._counters.rows_in += rows.num_rows
             self._fed = True
+        self._interrupted = None
         return self._run(self._work_on_hand, batch)
 
     def advance(self, now: float | None = None) -> Iterator[pa.RecordBatch]:
@@ -104,6 +103,7 @@ class SemiStreamJoin:
         When nothing was pushed since the last call, the stream is idle, and one round of pages is
         read as well, so that an idle window drains.
         """
+        self._require_usable()
         rounds = iter([not self._fed])
         self._fed = False
         self._wait_limit.tick(now)
@@ -117,12 +117,21 @@ class SemiStreamJoin:
 
     def flush(self) -> Iterator[pa.RecordBatch]:
         """Answer every row that waits; the join can be used again afterwards."""
-        return self._run(self._work_to_empty)
+        self._require_usable()
+
+        def work() -> bool:
+            if self._work_to_empty():
+                return True
+            self._interrupted = None
+            return False
+
+        return self._run(work)
 
     def waiting(self) -> pa.RecordBatch:
         """Rows that are not answered yet, oldest first, with the columns `_arrival` (rows admitted
         before it) and `_arrived_at` (clock). `restore` takes it.
         """
+        self._require_usable()
         self._require_delivered("waiting")
         slots = self.window.in_order()
         parts = [self._wait_limit.dated(self.window.take(slots), self.window.arrivals(slots))]
@@ -130,12 +139,8 @@ class SemiStreamJoin:
             left = slice(self._slice.admitted, None)
             rows = self._slice.batch.take(pa.array(self._slice.misses[left]))
             parts.append(self._wait_limit.dated(rows, self._slice.arrivals[left]))
-        ahead = self._now
-        for held in self._hand:
-            rows, known = held.batch, held.arrivals
-            arrivals = ahead + np.arange(rows.num_rows) if known is None else known
+        for rows, arrivals in self._hand.dated(self._now):
             parts.append(self._wait_limit.dated(rows, arrivals))
-            ahead = int(arrivals[-1]) + 1 if len(arrivals) else ahead
         return pa.concat_batches(parts)
 
     def restore(self, waiting: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
@@ -143,6 +148,7 @@ class SemiStreamJoin:
 
         If a read failed while iterating, restore the very same batch again to go on.
         """
+        self._require_usable()
         if waiting is not None and waiting is self._interrupted:
             self._interrupted = None
             return self._run(self._work_on_hand, waiting)
@@ -153,7 +159,7 @@ class SemiStreamJoin:
         self._fit_hand(rows, restored=True)
         self._counters.rows_restored += rows.num_rows
         self._wait_limit.restore(arrivals, times)
-        self._hand.append(InHand(rows, arrivals, self.binding.stream_layout))
+        self._hand.give(rows, arrivals, outside=False)
         self._fed = True
         return self._run(self._work_on_hand, waiting)
 
@@ -161,16 +167,19 @@ class SemiStreamJoin:
         """The master may have changed: go over to its version, and drop stale cache entries.
 
         A join that missed a version takes it that anything has changed. Raises BudgetError when
-        the new pages leave no room for a window: restore what waits with a larger budget.
+        the new pages leave no room for a window: restore what waits with a larger budget. Where
+        they are more than before, the next call first reads the window down to what is left.
         """
         if changes is not None or self.master.version != self._version:
             anything = Changes(self.master.version)
             known = changes or anything
-            self._go_over(known if known.leads(self._version, anything.version) else anything)
+            with self._whole():
+                self._require_delivered("refresh")
+                self._make_room_for_pages()
+                leads = known.leads(self._version, anything.version)
+                self._go_over(known if leads else anything)
 
     def _go_over(self, changes: Changes) -> None:
-        self._require_delivered("refresh")
-        self._make_room_for_pages()
         self._version = self.master.version
         self._open = None
         if self.cache is not None:
@@ -210,14 +219,12 @@ class SemiStreamJoin:
 
     def held_by_part(self) -> dict[str, int]:
         """Bytes held now, part by part; `scratch` is a formula, the rest is counted."""
-        hand = sum(held.nbytes for held in self._hand)
-        hand += self._slice.nbytes if self._slice is not None else 0
         return {
             "index": self.master.index_nbytes + self.window.index_nbytes + self.schedule.nbytes,
             "window": self.window.nbytes,
             "cache": self.cache.nbytes if self.cache is not None else 0,
             "disk_buffer": self.disk_buffer,
-            "in_hand": hand,
+            "in_hand": self._in_hand,
             "answers": sum(answer.nbytes for answer in self._answers),
             "scratch": self.sizing.scratch,
         }
@@ -225,7 +232,7 @@ class SemiStreamJoin:
     def check_invariants(self) -> None:
         """Raise if the operator contradicts itself; for tests, linear in the window."""
         self.window.check_invariants()
-        if self.nbytes > self.plan.budget_bytes:
+        if self.nbytes > self.plan.budget_bytes and not self._overfull:
             raise BudgetError(
                 f"{self.nbytes} bytes held of a budget of {self.plan.budget_bytes}: "
                 f"{self.held_by_part()}"
@@ -237,17 +244,37 @@ class SemiStreamJoin:
         self, work: Callable[[], bool], batch: pa.RecordBatch | None = None
     ) -> Iterator[pa.RecordBatch]:
         while True:
-            try:
+            with self._whole(batch):
                 piece = self._next_piece(work)
-            except BaseException:
-                self._interrupted = batch
-                raise
             if piece is None:
                 break
             yield piece
-        self._interrupted = None
         self._counters.held(self.held_by_part())
         self._tidy()
+
+    @contextmanager
+    def _whole(self, batch: pa.RecordBatch | None = None) -> Iterator[None]:
+        """Between its units of work and while it reads, the operator is whole, and can go on after
+        an error. Elsewhere only an accident can end it: then it must not be used again.
+        """
+        self._require_usable()
+        try:
+            yield
+        except BaseException as error:
+            if self._reading or isinstance(error, PenstockError):
+                self._interrupted = self._interrupted if batch is None else batch
+            else:
+                self._broken = type(error).__name__
+            raise
+        finally:
+            self._reading = False
+
+    def _require_usable(self) -> None:
+        if self._broken is not None:
+            raise StateError(
+                f"this join was ended by {self._broken} in the middle of its work, and what it "
+                "holds may not be whole. Build a new one, and begin again from what was last saved."
+            )
 
     def _next_piece(self, work: Callable[[], bool]) -> pa.RecordBatch | None:
         while True:
@@ -273,24 +300,23 @@ class SemiStreamJoin:
     # -- units of work: each leaves the operator whole, and says whether there was any ---------
 
     def _work_on_hand(self) -> bool:
-        if self._answer_open_pages():
+        if self._answer_open_pages() or (self._overfull and self._read_down()):
             return True
+        if self._lent:
+            self._take_back()
         if self._slice is not None:
             self._clear_the_way()
             self._admit_slice()
             return True
         if not self._hand:
             return self._read_overdue(0)
-        batch, known = self._hand[0].batch, self._hand[0].arrivals
+        batch, known = self._hand.first().batch, self._hand.first().arrivals
         rows = min(batch.num_rows, self.sizing.slice_rows, self._wait_limit.rows or 2**62)
         if self._read_overdue(rows):
             return True
-        arrivals = self._now + np.arange(rows) if known is None else known[:rows]
+        arrivals = np.arange(self._now, self._now + rows) if known is None else known[:rows]
         self._take_in(batch.slice(0, rows), arrivals)
-        if rows == batch.num_rows:
-            self._hand.popleft()
-        else:
-            self._hand[0] = self._hand[0].after(rows)
+        self._hand.drop(rows)
         return True
 
     def _work_to_empty(self) -> bool:
@@ -308,9 +334,12 @@ class SemiStreamJoin:
             return
         keys = self.binding.keys(batch)
         state = keys.state
+        hits, heads, misses = probe(self.cache, self.binding, keys, batch)
+        if len(misses):
+            # Before anything else changes: a master that was closed raises here.
+            self._begin_to_wait(batch, arrivals[misses], misses, keys.take(misses))
         self._now = int(arrivals[-1]) + 1
         self._wait_limit.admitted(self._now)
-        hits, heads, misses = probe(self.cache, self.binding, keys, batch)
         if state is not None:
             bad = np.flatnonzero(state != VALID)
             self._counters.unmatched += len(bad)
@@ -321,8 +350,6 @@ class SemiStreamJoin:
             self._answers.append(
                 CacheHits(self.binding, batch, hits, heads, self.cache, self._cached_output)
             )
-        if len(misses):
-            self._begin_to_wait(batch, arrivals[misses], misses, keys.take(misses))
 
     def _begin_to_wait(
         self, batch: pa.RecordBatch, arrivals: Int64s, misses: Int64s, keys: Keys
@@ -335,10 +362,10 @@ class SemiStreamJoin:
         """File the slice's misses as far as there is room; read pages when there is none."""
         part = self._slice
         assert part is not None
-        left = len(part.misses) - part.admitted
-        room = self.window.room(part.batch)
+        left = part.misses[part.admitted :]
+        room = self.window.room(part.batch, left)
         if room == 0:
-            if not self._read_scheduled(left):
+            if not self._read_scheduled(len(left)):
                 raise BudgetError(
                     f"a row does not fit the window's {format_bytes(self.window.limit)} of the "
                     f"budget of {format_bytes(self.plan.budget_bytes)}. Restore what waits into a "
@@ -356,8 +383,7 @@ class SemiStreamJoin:
         """Give back the slots of rows that left where the rows to come need their bytes."""
         part, window = self._slice, self.window
         assert part is not None
-        coming = min(len(part.misses) - part.admitted, window.room(part.batch))
-        if window.crowded(part.batch, coming):
+        if window.crowded(part.batch, part.misses[part.admitted :]):
             self._was_moved(window.compact())
 
     def _was_admitted(self, slots: Slots) -> None:
@@ -385,12 +411,19 @@ class SemiStreamJoin:
         if not len(pages):
             return False
         pages = np.sort(pages)
-        rows = PageRows(self.binding, self.fetch(pages))
+        rows = PageRows(self.binding, self.fetched(pages))
         self._counters.page_reads += len(pages)
         waiting = self.window.count[pages].astype(np.int64)
         self.schedule.was_read(pages, waiting, self.window, self._now)
         self._open = OpenPages(pages, rows, self.window)
         return True
+
+    def fetched(self, pages: Int64s) -> pa.Table:
+        """What `fetch` gives; if it raises, the operator is as it was."""
+        self._reading = True
+        table = self.fetch(pages)
+        self._reading = False
+        return table
 
     def fetch(self, pages: Int64s) -> pa.Table:
         """What is read of R's rows on these pages: every read of a join goes through here."""
@@ -441,53 +474,8 @@ class SemiStreamJoin:
         width += self.sizing.master_row + widest_partner
         return max(1, min(self.sizing.output_rows, self._output // width))
 
-    # -- keeping house ----------------------------------------------------------------------
-
-    def _tidy(self) -> None:
-        """Give back the memory of rows that left, when it is half or more than fits."""
-        window, store = self.window, self.window.store
-        idle = store.high > 2 * store.occupied + self.sizing.slice_rows
-        if idle or not store.live or window.nbytes > window.limit:
-            self._was_moved(window.compact())
-
     def _was_moved(self, moves: Moves | None) -> None:
         """For joins that keep slots of their own."""
-
-    def _fit_hand(self, batch: pa.RecordBatch, *, restored: bool = False) -> None:
-        """Make room for a batch that is bigger or wider than any before it, or refuse it."""
-        widest = widest_nbytes(batch)
-        held = batch.nbytes + sum(h.nbytes for h in self._hand)
-        if self._slice is not None:
-            held += self._slice.nbytes
-        row = self.sizing.stream_row + widest
-        hand, output = max(held, self._hand_most), max(self._output, 2 * row)
-        limit = self.window.limit - (hand - self._hand_most) - (output - self._output)
-        # The window keeps a tenth of its bytes free, and must hold at least one row.
-        least = max(self.sizing.least_window, row * 10 // 8)
-        if limit < min(least, self.window.limit) or limit < row * 10 // 8:
-            budget, room = self.plan.budget_bytes, self._hand_most + self.window.limit
-            # A larger budget is shared out as this one is: so much of it is such room.
-            enough = budget * (room + max(least, row * 10 // 8) - limit) // room
-            raise too_much_in_hand(batch, row, budget, room - least, enough if restored else None)
-        self._hand_most, self._output, self.window.limit = hand, output, limit
-        self._widest = max(self._widest if len(self.window) or self._hand else 0, widest)
-
-    def _make_room_for_pages(self) -> None:
-        """Pages may be more and longer than before: the window gives what they take."""
-        master = self.master
-        index = master.index_nbytes + Window.index_nbytes_for(master.num_pages)
-        buffer = master.buffer_nbytes(self.pages_per_read)
-        limit = self.window.limit - (index - self._index) - (buffer - self.disk_buffer)
-        # A quarter of the least window still works, though with more reads.
-        least = self.sizing.least_window // 4
-        if limit < least:
-            raise BudgetError(
-                f"the new version of R has {master.num_pages} pages of up to "
-                f"{format_bytes(master.max_page_nbytes)}; the budget of "
-                f"{format_bytes(self.plan.budget_bytes)} is {format_bytes(least - limit)} too "
-                "small for them. Restore what waits into a join with a larger budget."
-            )
-        self._index, self.disk_buffer, self.window.limit = index, buffer, limit
 
     def _require_delivered(self, what: str) -> None:
         if any(answer.rows_left for answer in self._answers):

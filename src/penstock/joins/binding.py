@@ -13,9 +13,11 @@ import pyarrow as pa
 
 from penstock.copying import Layout
 from penstock.errors import KeyTypeError, SchemaError, did_you_mean
+from penstock.joins.waits import ARRIVAL_COLUMN, ARRIVED_AT_COLUMN
 from penstock.keys import NO_SUCH_ROW, NULL_KEY, KeyMeeting, Keys
 from penstock.masters.base import Master
-from penstock.masters.plain_types import plain_batch, plain_type
+from penstock.masters.plain_types import measurable, plain_batch, plain_column, plain_type
+from penstock.window import ARRIVAL
 
 On = str | tuple[str, str] | Sequence[str | tuple[str, str]] | Mapping[str, str]
 OnMiss = Literal["null", "drop", "mark"]
@@ -52,13 +54,12 @@ class Binding:
             raise SchemaError(f"on_miss is 'null', 'drop' or 'mark', not {on_miss!r}.")
         pairs = _pairs(on, master.key)
         _require_key(pairs, stream_schema, master)
+        _require_free_names(stream_schema)
         by_master = {theirs: ours for ours, theirs in pairs}
         stream_schema = pa.schema(
-            [f.with_type(plain_type(f.type)) for f in stream_schema], stream_schema.metadata
+            [plain_column(f, "the stream") for f in stream_schema], stream_schema.metadata
         )
         stream_key = tuple(by_master[name] for name in master.key)
-        for name in stream_key:
-            _require_once(name, stream_schema, "the stream")
         if columns is None:
             chosen = [n for n in master.schema.names if n not in master.key]
         else:
@@ -131,9 +132,9 @@ class Binding:
             )
         wanted, given = self.stream_schema, batch.schema
         if given.equals(wanted, check_metadata=True):
-            return batch
+            return measurable(batch)
         if given.names == wanted.names and given.types == wanted.types:
-            return pa.RecordBatch.from_arrays(batch.columns, schema=wanted)
+            return measurable(pa.RecordBatch.from_arrays(batch.columns, schema=wanted))
         if given.names == wanted.names and [plain_type(t) for t in given.types] == wanted.types:
             return plain_batch(batch, wanted)
         raise SchemaError(
@@ -248,6 +249,20 @@ def _require_once(name: str, schema: pa.Schema, where: str) -> None:
     found = schema.get_all_field_indices(name)
     if len(found) > 1:
         raise SchemaError(f"{where} has {len(found)} columns named {name!r}; rename all but one.")
+
+
+def _require_free_names(stream: pa.Schema) -> None:
+    """Raise for columns of one name, and for names of columns that joins add to the stream's."""
+    for name in dict.fromkeys(stream.names):
+        _require_once(name, stream, "the stream")
+    taken = sorted({ARRIVAL_COLUMN, ARRIVED_AT_COLUMN, ARRIVAL} & set(stream.names))
+    if taken:
+        several = len(taken) > 1
+        raise SchemaError(
+            f"the stream has the column{'s' * several} {', '.join(map(repr, taken))}; a join keeps "
+            f"by {'these names' if several else 'this name'} when a row arrived. Rename "
+            f"{'them' if several else 'it'}."
+        )
 
 
 def _refuse_clashes(stream: pa.Schema, chosen: list[str], on_miss: OnMiss) -> None:

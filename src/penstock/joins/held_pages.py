@@ -60,10 +60,10 @@ class HeldPages:
         if page in self._codes:
             self._scores[page] = score
             return True
-        rows, size = int(keys.rows.sum()), keys.codes.nbytes + _PAGE_NBYTES
-        while not (
-            self.nbytes + size <= self.limit and self.cache.room(keys.batch, rows, len(keys))
-        ):
+        size, wanted = keys.codes.nbytes + _PAGE_NBYTES, (keys.batch, keys.first, keys.rows)
+        if size > self.limit or self.cache.fitting(*wanted, empty=True) < len(keys):
+            return False
+        while self.nbytes + size > self.limit or self.cache.fitting(*wanted) < len(keys):
             lowest = min(self._scores, key=self._scores.__getitem__, default=None)
             if lowest is None or self._scores[lowest] >= score:
                 return False

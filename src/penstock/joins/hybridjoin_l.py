@@ -116,6 +116,8 @@ class PositionalOperator(YieldingCache):
             cache=cache,
             admission=admission,
         )
+        # The window may be given more bytes later; the log stays as long as it is.
+        self.window.most_rows = rows
 
     def _was_admitted(self, slots: Slots) -> None:
         part = self._slice

@@ -110,7 +110,7 @@ class _InljOperator(SemiStreamJoin):
         pages = part.pages[part.admitted : part.admitted + self.pages_per_read]
         ends = np.flatnonzero(pages[1:] <= pages[:-1])
         pages = pages[: ends[0] + 1] if len(ends) else pages
-        page_rows = PageRows(self.binding, self.fetch(pages))
+        page_rows = PageRows(self.binding, self.fetched(pages))
         rows = part.misses[part.admitted : part.admitted + len(pages)]
         stream = take(part.batch, rows)
         answer = PageMatches(self.binding, stream, self.binding.keys(stream), page_rows)

@@ -244,6 +244,13 @@ class MeshOperator(SemiStreamJoin):
         if moves is not None:
             self._queue.renumber(moves)
 
+    def _read_down(self) -> bool:
+        self._free(self._queue.leave(self._step - self._steps))
+        if self.window.oldest() is None:
+            self._free(self._queue.leave_all())
+            self._quota = None
+        return super()._read_down()
+
     # -- steps ------------------------------------------------------------------------------
 
     def _read_scheduled(self, wanted: int) -> bool:

@@ -108,7 +108,7 @@ class _FilledCacheOperator(YieldingCache):
         first = self._next_page
         last = min(first + self.pages_per_read, self.master.num_pages)
         pages = np.arange(first, last, dtype=np.int64)
-        rows = PageRows(self.binding, self.fetch(pages))
+        rows = PageRows(self.binding, self.fetched(pages))
         self._counters.page_reads += len(pages)
         everyone = whole_keys(rows, cache.store.schema)
         added = add_what_fits(cache, everyone, np.zeros(len(everyone), dtype=np.int64))

@@ -12,19 +12,6 @@ from penstock.keys import Int64s
 from penstock.window import Window
 
 
-class InHand:
-    """Rows that were pushed and not yet looked at; `arrivals` are known of rows restored."""
-
-    def __init__(self, batch: pa.RecordBatch, arrivals: Int64s | None, layout: Layout) -> None:
-        self.batch, self.arrivals, self._layout = batch, arrivals, layout
-        self.nbytes = layout.nbytes(batch)
-
-    def after(self, rows: int) -> InHand:
-        """All but the first rows."""
-        known = None if self.arrivals is None else self.arrivals[rows:]
-        return InHand(self.batch.slice(rows), known, self._layout)
-
-
 class Slice:
     """Rows of a batch that are to be admitted; `misses` are positions in the batch."""
 

@@ -14,7 +14,6 @@ import pyarrow as pa
 
 from penstock.errors import StateError
 from penstock.joins.base import SemiStreamJoin
-from penstock.joins.progress import InHand
 from penstock.keys import Int64s
 from penstock.rows import Slots
 from penstock.window import Window
@@ -95,9 +94,9 @@ def resume(
             f"{join._now}; call forget first, and give later arrivals."
         )
     conformed = join.binding.conform(rows)
-    join._fit_hand(conformed)
+    join._fit_hand(conformed, restored=True)
     join._counters.rows_restored += rows.num_rows
-    join._hand.append(InHand(conformed, arrivals, join.binding.stream_layout))
+    join._hand.give(conformed, arrivals, outside=False)
     join._fed = True
     return join._run(join._work_on_hand)
 

@@ -108,7 +108,7 @@ class _RootJoinOperator(YieldingCache):
         self._asked = 0.0
         self._epoch_start = (0, 0)
         self._rounds_since = (0, 0)
-        self._pages_due = 0
+        self._pages_due = self._due_nbytes = 0
         self._epoch = self._epoch_end = 0
         self._loaded = 0
         self.complete = False
@@ -124,7 +124,9 @@ class _RootJoinOperator(YieldingCache):
         """Bytes of a cache that holds all of R; the table may have half its entries to spare."""
         store = self.cache.store
         values = self.master.data_nbytes if store.has_values else 0
-        return int(self.master.num_rows * (store.slot_nbytes + 40) + 1.1 * values) + LEAST_CACHE
+        # The first null of any column costs a byte for each.
+        row = store.slot_nbytes + len(store.schema) + 40
+        return int(self.master.num_rows * row + 1.1 * values) + LEAST_CACHE
 
     # -- all of R in memory -----------------------------------------------------------------
 
@@ -138,7 +140,7 @@ class _RootJoinOperator(YieldingCache):
         first = self._loaded
         last = min(first + self.pages_per_read, self.master.num_pages)
         pages = np.arange(first, last)
-        rows = PageRows(self.binding, self.fetch(pages))
+        rows = PageRows(self.binding, self.fetched(pages))
         if not rows.clean:
             self._empty_cache()
             return
@@ -227,7 +229,7 @@ class _RootJoinOperator(YieldingCache):
         more = self.master.buffer_nbytes(pages) - self.disk_buffer
         if self.window.limit - more >= self.sizing.least_window:
             self.window.limit -= more
-            self._pages_due = pages
+            self._pages_due, self._due_nbytes = pages, more
             self._resize_rounds()
 
     def _resize_rounds(self) -> None:
@@ -239,6 +241,12 @@ class _RootJoinOperator(YieldingCache):
             window.compact()
         self.pages_per_read, self._pages_due = self._pages_due, 0
         self.disk_buffer = self.master.buffer_nbytes(self.pages_per_read)
+
+    def _make_room_for_pages(self) -> None:
+        if self._pages_due:
+            self.window.limit += self._due_nbytes
+            self._pages_due = 0
+        super()._make_room_for_pages()
 
     def _give_way(self, wanted: int) -> None:
         """A batch that needs the cache's bytes gets them; what was cached can be read again."""
@@ -258,9 +266,7 @@ class _RootJoinOperator(YieldingCache):
         # Learning costs by the page. When every row is to be answered, few wait for each.
         if not self._emptying or self._unlearnt * opened.waiting.mean() >= _WORTH_LEARNING:
             self._unlearnt = 0
-            seen = matched_keys(opened, self.cache.store.schema.names)
-            if len(seen):
-                self._hold_what_pays(opened, seen)
+            self._hold_what_pays(opened)
         if self._now >= self._epoch_end:
             self._end_epoch()
         answered, reads = self._counters.rows_read_for, self._counters.page_reads
@@ -270,7 +276,7 @@ class _RootJoinOperator(YieldingCache):
             self._size_rounds((answered - self._rounds_since[0]) / fresh)
             self._rounds_since = (answered, reads)
 
-    def _hold_what_pays(self, opened: OpenPages, seen: Candidates) -> None:
+    def _hold_what_pays(self, opened: OpenPages) -> None:
         rule = self._rule
         rule.window_row = self.window.row_nbytes
         rates = opened.waiting / (self._now - opened.since) * opened.waiting / (opened.waiting + 1)
@@ -279,6 +285,32 @@ class _RootJoinOperator(YieldingCache):
             self._roots = np.sqrt(self.window.count / elapsed).astype(np.float32)
         self._roots[opened.pages] = np.sqrt(rates)
         usual = np.sqrt(rates) * self._bytes_per_root() / rule.window_row
+        self._leave_out_what_cannot_pay(opened, usual)
+        seen = matched_keys(opened, self.cache.store.schema.names)
+        rule.added = rule.wanted = 0
+        hits = np.zeros(len(opened.pages))
+        pages = self._pages_read(opened, seen, usual) if len(seen) else None
+        if pages is not None:
+            hits += rule.learn(self.cache, seen, pages)
+        self._asked += _RECENT * (rule.added + rule.wanted - self._asked)
+        while self._cache_is_short(rule.wanted) and self._give_cache_more():
+            if rule.wanted and pages is not None:
+                hits += rule.learn(self.cache, seen, pages)
+        self._roots[opened.pages] = np.sqrt(rates * np.maximum(1 - hits, 0))
+
+    def _leave_out_what_cannot_pay(self, opened: OpenPages, usual: npt.NDArray[np.float64]) -> None:
+        """Most rounds find nothing to hold: then there is nothing to sort or to look up."""
+        starts = opened.rows.page_starts(len(opened.pages))
+        if starts is None:
+            return
+        matches = opened.matches
+        worth = self._rule.may_pay(self.cache, matches, starts, opened.waiting, usual)
+        if not worth.all():
+            matches *= np.repeat(worth, np.diff(starts))
+
+    def _pages_read(
+        self, opened: OpenPages, seen: Candidates, usual: npt.NDArray[np.float64]
+    ) -> PagesRead:
         rows, seed = opened.rows, self.binding.meeting.seed
 
         def page_of(first: Int64s) -> Int64s:
@@ -290,13 +322,7 @@ class _RootJoinOperator(YieldingCache):
             return everyone.only(of_pages[page_of(everyone.first)])
 
         keys_per_page = len(rows.codes) / len(usual)
-        pages = PagesRead(page_of(seen.first), opened.waiting, usual, keys_per_page, all_keys)
-        hits = rule.learn(self.cache, seen, pages)
-        self._asked += _RECENT * (rule.added + rule.wanted - self._asked)
-        while self._cache_is_short(rule.wanted) and self._give_cache_more():
-            if rule.wanted:
-                hits += rule.learn(self.cache, seen, pages)
-        self._roots[opened.pages] = np.sqrt(rates * np.maximum(1 - hits, 0))
+        return PagesRead(page_of(seen.first), opened.waiting, usual, keys_per_page, all_keys)
 
     def _bytes_per_root(self) -> float:
         """Bytes' worth of waiting rows that a page costs per root of its rate."""

@@ -147,7 +147,7 @@ class PinnedPagesOperator(SemiStreamJoin):
         parts = self._pinned_parts
         for first in range(0, self.pinned_pages, self.pages_per_read)[len(parts) :]:
             last = min(first + self.pages_per_read, self.pinned_pages)
-            rows = self.fetch(np.arange(first, last))
+            rows = self.fetched(np.arange(first, last))
             self._counters.page_reads += last - first
             parts.append(take(rows, np.arange(rows.num_rows)))
         self._pinned_parts = []

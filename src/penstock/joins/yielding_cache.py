@@ -12,7 +12,7 @@ LEAST_CACHE = 64 * 16
 
 
 class YieldingCache(SemiStreamJoin):
-    """A join whose cache, if it has one, shrinks for a batch that would not fit otherwise."""
+    """A join whose cache, if it has one, shrinks where a batch or pages would not fit otherwise."""
 
     def _fit_hand(self, batch: pa.RecordBatch, *, restored: bool = False) -> None:
         try:
@@ -22,6 +22,15 @@ class YieldingCache(SemiStreamJoin):
                 raise
             self._give_way(batch.nbytes)
             super()._fit_hand(batch, restored=restored)
+
+    def _make_room_for_pages(self) -> None:
+        try:
+            super()._make_room_for_pages()
+        except BudgetError:
+            if self.cache is None or self.cache.limit <= LEAST_CACHE:
+                raise
+            self._give_way(self.cache.limit)
+            super()._make_room_for_pages()
 
     def _give_way(self, wanted: int) -> None:
         """Move bytes from the cache to the window, from which batches in hand take theirs."""

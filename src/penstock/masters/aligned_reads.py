@@ -14,7 +14,6 @@ import mmap
 import os
 import weakref
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor, wait
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -23,6 +22,8 @@ import numpy.typing as npt
 from numba import njit
 
 from penstock.keys import Int64s
+from penstock.masters.forks import renew_after_fork
+from penstock.masters.workers import Workers
 from penstock.memory import private_memory
 
 BLOCK = 4096
@@ -137,12 +138,15 @@ class AlignedReader:
     """
 
     def __init__(self, threads: int) -> None:
-        self.threads = threads
+        self._workers = Workers(threads - 1, "penstock-read")
+        self._scratch = memoryview(private_memory(GAP_BYTES))
+        self.after_fork()
+        renew_after_fork(self)
+
+    def after_fork(self) -> None:
+        """Leave the buffer to the read that may be going on in the process that was forked."""
         self._buffer = private_memory(BLOCK)
         self._lent: weakref.ref[Bytes] | None = None
-        self._scratch = memoryview(private_memory(GAP_BYTES))
-        self._pool: ThreadPoolExecutor | None = None
-        self._pool_owner = 0
 
     def _free_buffer(self, nbytes: int) -> mmap.mmap:
         """The buffer of the last read if it is large enough and nobody holds it, else a new one."""
@@ -162,44 +166,27 @@ class AlignedReader:
 
         `check` gets the buffer and the ranges of each call as soon as they have come, in the thread
         that read them, and keeps neither. What it raises, this raises, when no call is in flight
-        any more.
+        any more. If it is interrupted, one may be: its buffer is not used again.
         """
         free = self._free_buffer(plan.buffer_nbytes)
         buffer, filled = memoryview(free), np.frombuffer(free, dtype=np.uint8)
+        done: list[tuple[int, int]] = []
 
-        def work(calls: list[Call]) -> tuple[int, int]:
-            made = got = 0
-            for call in calls:
-                calls_made, nbytes = self._make(file, call, buffer)
-                check(filled, call.ranges)
-                made, got = made + calls_made, got + nbytes
-            return made, got
+        def work(call: Call) -> None:
+            counts = self._make(file, call, buffer)
+            check(filled, call.ranges)
+            done.append(counts)
 
-        lanes = min(self.threads, len(plan.calls))
-        if lanes == 1:
-            made, got = work(plan.calls)
-            return self._lend(), made, got
-        others = [self._workers().submit(work, plan.calls[i::lanes]) for i in range(1, lanes)]
         try:
-            done = [work(plan.calls[::lanes])]
-        finally:
-            wait(others)
-        while others:
-            # Taken out first: an error whose traceback leads back to it would keep the buffer.
-            done.append(others.pop(0).result())
+            self._workers.share(work, plan.calls)
+        except BaseException as error:
+            if self._workers.at_work or not isinstance(error, Exception):
+                self._buffer = private_memory(BLOCK)
+            raise
         return self._lend(), sum(made for made, _ in done), sum(got for _, got in done)
 
     def close(self) -> None:
-        if self._pool is not None and self._pool_owner == os.getpid():
-            self._pool.shutdown()
-        self._pool = None
-
-    def _workers(self) -> ThreadPoolExecutor:
-        # A forked process inherits the pool but none of its threads.
-        if self._pool is None or self._pool_owner != os.getpid():
-            self._pool = ThreadPoolExecutor(self.threads - 1, thread_name_prefix="penstock-read")
-            self._pool_owner = os.getpid()
-        return self._pool
+        self._workers.end()
 
     def _make(self, file: int, call: Call, buffer: memoryview) -> tuple[int, int]:
         """One call, and more of them where the system returned less than the ranges need."""

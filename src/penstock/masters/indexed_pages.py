@@ -14,8 +14,10 @@ from penstock.errors import MasterError, StateError
 from penstock.keys import Keys
 from penstock.masters.base import Changes, PageNumbers, ReadCount
 from penstock.masters.fences import pages_of
+from penstock.masters.forks import renew_after_fork
 from penstock.masters.matching import WantedKeys
 from penstock.masters.page_index import PageIndex
+from penstock.masters.plain_types import measurable
 from penstock.masters.requests import column_numbers, keys_for, no_rows, page_numbers
 from penstock.memory import in_one_piece
 
@@ -42,7 +44,8 @@ Version = TypeVar("Version", bound=OpenVersion)
 class IndexedPages(ABC, Generic[Version]):
     """Pages found by the fences of one version, which is seen until `refresh` goes over to another.
 
-    Several threads may call; reads take turns.
+    Several threads may call; reads take turns. A forked process goes on with its own copy, also if
+    it was forked while a thread was reading.
     """
 
     def __init__(self, place: str, opened: Version) -> None:
@@ -51,6 +54,12 @@ class IndexedPages(ABC, Generic[Version]):
         self._lock = threading.Lock()
         self._closed = False
         self._adopt(opened)
+        renew_after_fork(self)
+
+    def after_fork(self) -> None:
+        self._lock = threading.Lock()
+        # A thread that is not here may have been going over to this version.
+        self._adopt(self._opened)
 
     def _adopt(self, opened: Version) -> None:
         facts = opened.index.facts
@@ -82,8 +91,8 @@ class IndexedPages(ABC, Generic[Version]):
         """Let go of the file; every later call but this one raises StateError."""
         with self._lock:
             self._closed = True
-            self._opened.close()
             self._end_readers()
+            self._opened.close()
 
     @abstractmethod
     def _end_readers(self) -> None:
@@ -113,7 +122,7 @@ class IndexedPages(ABC, Generic[Version]):
             wanted = page_numbers(pages, opened.index.num_pages)
             if not len(wanted):
                 return pa.Table.from_batches([no_rows(opened.schema, columns)])
-            rows = pa.Table.from_batches(self._read(opened, wanted))
+            rows = pa.Table.from_batches(map(measurable, self._read(opened, wanted)))
             return rows if chosen == list(range(len(opened.schema))) else rows.select(chosen)
 
     @abstractmethod

@@ -64,7 +64,7 @@ class MemoryMaster:
 
     def _load(self, table: pa.Table) -> None:
         batches = [plain_batch(b, self.schema) for b in table.to_batches()]
-        batches.append(pa.RecordBatch.from_pylist([], schema=self.schema))
+        batches.append(no_rows(self.schema, self.schema.names))
         rows = pa.concat_batches(batches)
         nulls = any_null([rows.column(n) for n in self.key])
         if nulls is not None:

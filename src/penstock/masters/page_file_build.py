@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import errno
-import glob
 import os
-import re
 import shutil
-import socket
 import stat
 import uuid
 from collections.abc import Callable, Iterator, Sequence
@@ -19,6 +16,7 @@ from typing import Any
 from penstock.budget import Size, format_bytes, parse_bytes
 from penstock.errors import CorruptMasterError, MasterError, SizeError
 from penstock.keys import HASH_SEED
+from penstock.masters.building_folder import building_folder
 from penstock.masters.csv_source import CsvOptions, Types
 from penstock.masters.info import MasterInfo
 from penstock.masters.page_cuts import PageCutter
@@ -211,21 +209,10 @@ class _Need:
 
 @contextmanager
 def _workplace(target: Path, need: _Need) -> Iterator[Path]:
-    """A folder beside the target, gone afterwards whatever happens but a kill.
-
-    Its name says which process on which machine owns it; what a killed build of the same target
-    left on this machine is removed first.
-    """
-    machine = re.sub(r"[^A-Za-z0-9_]", "_", socket.gethostname())
-    prefix = f".{target.name}.building-{machine}-"
+    """The folder to build in; an error of the disk is told as one of the build."""
     try:
-        _remove_stale(target.parent, prefix)
-        folder = target.parent / f"{prefix}{os.getpid()}-{uuid.uuid4().hex[:8]}"
-        folder.mkdir()
-        try:
+        with building_folder(target) as folder:
             yield folder
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
     except MasterError:
         raise
     except OSError as error:
@@ -241,23 +228,6 @@ def _cannot_write(target: Path, error: OSError, need: _Need) -> MasterError:
         f"cannot build {target}: {reason}. What was written is removed: {free} are free in "
         f"{target.parent} now, and {need}. Please make room, or build elsewhere."
     )
-
-
-def _remove_stale(folder: Path, prefix: str) -> None:
-    for left in folder.glob(f"{glob.escape(prefix)}*"):
-        owner = left.name.removeprefix(prefix).partition("-")[0]
-        if owner.isdecimal() and not _is_running(int(owner)):
-            shutil.rmtree(left, ignore_errors=True)
-
-
-def _is_running(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
 
 
 def _sync_folder(folder: Path) -> None:

@@ -22,6 +22,8 @@ from penstock.masters.page_index import (
     PageFacts,
     PageIndex,
 )
+from penstock.masters.plain_types import measurable
+from penstock.masters.requests import no_rows
 
 _MOST_PAGE_BYTES = 1024 * 1024 * 1024
 _SCHEMA_AT = 8
@@ -108,7 +110,7 @@ class PageWriter:
         self._ends.append(self._sink.tell())
         self._rows.append(batch.num_rows)
         self._checksums.append(hash_buffer(page) & 0xFFFFFFFF)
-        self._count(codes, pa.ipc.read_record_batch(page, self._schema).nbytes)
+        self._count(codes, measurable(pa.ipc.read_record_batch(page, self._schema)).nbytes)
 
     def _take_page(self) -> memoryview:
         """The bytes of the page that Arrow has just written."""
@@ -132,8 +134,7 @@ class PageWriter:
     def finish(self, *, page_bytes: int, null_keys_dropped: int) -> None:
         """Write index, footer and trailer, and wait until all of it is on disk."""
         if not self._rows:
-            empty = pa.RecordBatch.from_pylist([], schema=self._schema)
-            self.write(np.empty(0, dtype=np.int64), empty)
+            self.write(np.empty(0, dtype=np.int64), no_rows(self._schema, self._schema.names))
         facts = PageFacts(
             key=tuple(self._key),
             hash_seed=self._hash_seed,

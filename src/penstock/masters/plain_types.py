@@ -6,13 +6,15 @@ from collections import Counter
 from collections.abc import Sequence
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from penstock.errors import SchemaError
+from penstock.masters.written_out import written_out
 
 
 def plain_type(t: pa.DataType) -> pa.DataType:
     """The type with dictionaries, run ends and views replaced by the values they stand for.
+
+    An extension type whose storage has any of these becomes its storage, so replaced.
 
     >>> plain_type(pa.list_(pa.dictionary(pa.int8(), pa.string_view())))
     ListType(list<item: string>)
@@ -29,10 +31,16 @@ def plain_type(t: pa.DataType) -> pa.DataType:
         return pa.map_(_plain_field(t.key_field), _plain_field(t.item_field), t.keys_sorted)
     if pa.types.is_fixed_size_list(t):
         return pa.list_(_plain_field(t.value_field), t.list_size)
-    if pa.types.is_large_list(t):
+    if pa.types.is_large_list(t) or pa.types.is_large_list_view(t):
         return pa.large_list(_plain_field(t.value_field))
-    if pa.types.is_list(t):
+    if pa.types.is_list(t) or pa.types.is_list_view(t):
         return pa.list_(_plain_field(t.value_field))
+    if pa.types.is_union(t):
+        fields = [_plain_field(t.field(i)) for i in range(t.num_fields)]
+        return pa.union(fields, mode=t.mode, type_codes=t.type_codes)
+    if isinstance(t, pa.BaseExtensionType):
+        storage = plain_type(t.storage_type)
+        return t if storage == t.storage_type else storage
     return t
 
 
@@ -43,7 +51,31 @@ def _plain_field(field: pa.Field) -> pa.Field:
 def plain_schema(schema: pa.Schema) -> pa.Schema:
     """The schema in plain types; columns must have names, which differ."""
     require_names(schema.names, "the source")
-    return pa.schema([_plain_field(f) for f in schema], metadata=schema.metadata)
+    return pa.schema([plain_column(f, "the source") for f in schema], metadata=schema.metadata)
+
+
+def plain_column(field: pa.Field, where: str) -> pa.Field:
+    """The column in its plain type; raises SchemaError for one whose bytes cannot be counted."""
+    if _hides_union(field.type):
+        raise SchemaError(
+            f"column {field.name!r} of {where} is {field.type}. A union inside a list, a map or "
+            "another union cannot be taken, since Arrow does not tell the bytes of one that is "
+            "empty. Make the union a struct with a field for each of its types, or leave the "
+            "column out."
+        )
+    return _plain_field(field)
+
+
+def _hides_union(t: pa.DataType, inside: bool = False) -> bool:
+    """Whether there is a union in it that may have no values where the column has some."""
+    if isinstance(t, pa.BaseExtensionType):
+        return _hides_union(t.storage_type, inside)
+    if pa.types.is_dictionary(t) or pa.types.is_run_end_encoded(t):
+        return _hides_union(t.value_type, inside)
+    if inside and pa.types.is_union(t):
+        return True
+    inside = inside or not pa.types.is_struct(t)
+    return any(_hides_union(t.field(i).type, inside) for i in range(t.num_fields))
 
 
 def require_names(names: Sequence[str], where: str) -> None:
@@ -71,12 +103,22 @@ def plain_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
             f"every batch of a source must have the same columns; the first has "
             f"({', '.join(schema.names)}), a later one ({', '.join(batch.schema.names)})."
         )
-    return pa.RecordBatch.from_arrays(
-        [_plain_column(c, f) for c, f in zip(batch.columns, schema, strict=True)], schema=schema
-    )
+    columns = [_plain_values(c, f) for c, f in zip(batch.columns, schema, strict=True)]
+    return measurable(pa.RecordBatch.from_arrays(columns, schema=schema))
 
 
-def _plain_column(column: pa.Array, field: pa.Field) -> pa.Array:
+def measurable(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """The same rows, made anew if there are none.
+
+    Arrow ends the process when asked for the bytes of an empty union that it has read.
+    """
+    if rows.num_rows:
+        return rows
+    none = [pa.nulls(0, t) for t in rows.schema.types]
+    return pa.RecordBatch.from_arrays(none, schema=rows.schema)
+
+
+def _plain_values(column: pa.Array, field: pa.Field) -> pa.Array:
     if column.type == field.type:
         return column
     if plain_type(column.type) != field.type:
@@ -85,10 +127,8 @@ def _plain_column(column: pa.Array, field: pa.Field) -> pa.Array:
             f"{column.type} in a later one; give every batch the same types."
         )
     try:
-        if pa.types.is_run_end_encoded(column.type):
-            column = pc.run_end_decode(column)
-        return column.cast(field.type)
-    except pa.ArrowNotImplementedError as error:
+        return written_out(column, field.type)
+    except (pa.ArrowNotImplementedError, pa.ArrowInvalid) as error:
         raise SchemaError(
             f"column {field.name!r} of type {column.type} cannot be written out as {field.type} "
             f"({error}). Cast it before building."

@@ -82,4 +82,4 @@ def page_numbers(pages: Sequence[int] | PageNumbers, count: int) -> Int64s:
 def no_rows(schema: pa.Schema, columns: Sequence[str]) -> pa.RecordBatch:
     """These columns of no rows."""
     chosen = pa.schema([schema.field(name) for name in columns], metadata=schema.metadata)
-    return pa.RecordBatch.from_pylist([], schema=chosen)
+    return pa.RecordBatch.from_arrays([pa.nulls(0, t) for t in chosen.types], schema=chosen)

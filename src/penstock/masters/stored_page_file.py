@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-
 import numpy as np
 import pyarrow as pa
 from pyarrow import fs
@@ -11,8 +9,10 @@ from pyarrow import fs
 from penstock.errors import CorruptMasterError, MasterError
 from penstock.hashing import hash_buffer
 from penstock.masters.base import Changes, PageNumbers
+from penstock.masters.forks import renew_after_fork
 from penstock.masters.indexed_pages import IndexedPages
 from penstock.masters.page_index import read_index_from
+from penstock.masters.workers import Workers
 
 _PAGE_BYTES = 4096
 """What a page takes beside its bytes: its request, its batch, Arrow's description of it."""
@@ -23,6 +23,7 @@ class _Stored:
 
     def __init__(self, system: fs.FileSystem, path: str, uri: str) -> None:
         self._system, self._path = system, path
+        self._inherited: list[pa.NativeFile] = []
         try:
             self.identity = _identity(system, path)
             self._file = system.open_input_file(path)
@@ -38,6 +39,17 @@ class _Stored:
             raise
         except (OSError, pa.ArrowException) as error:
             raise MasterError(f"cannot read {uri}: {error}.") from error
+        renew_after_fork(self)
+
+    def after_fork(self) -> None:
+        # It may be locked for ever, and its position is shared with the process that was forked.
+        self._inherited.append(self._file)
+        self._file = None
+
+    def be_open(self) -> None:
+        """Open the file anew in a forked process."""
+        if self._file is None:
+            self._file = self._system.open_input_file(self._path)
 
     def pread(self, count: int, at: int) -> bytes:
         return bytes(self._file.read_at(count, at)) if count > 0 else b""
@@ -49,7 +61,8 @@ class _Stored:
         return self._system.open_input_file(self._path)
 
     def close(self) -> None:
-        self._file.close()
+        if self._file is not None:
+            self._file.close()
 
 
 def _identity(system: fs.FileSystem, path: str) -> tuple[int | None, int | None]:
@@ -93,16 +106,14 @@ class StoredPageFileMaster(IndexedPages[_Stored]):
             ) from error
         self._system: fs.FileSystem = found[0]
         self._path: str = found[1]
-        self._pool: ThreadPoolExecutor | None = None
+        self._workers = Workers(threads - 1, "penstock-fetch")
         super().__init__(uri, _Stored(self._system, self._path, uri))
 
     def __reduce__(self) -> tuple[object, ...]:
         return _reopen, (self.uri, *self._options)
 
     def _end_readers(self) -> None:
-        if self._pool is not None:
-            self._pool.shutdown()
-            self._pool = None
+        self._workers.end()
 
     def buffer_nbytes(self, pages: int) -> int:
         """Bytes held while that many pages, the largest, are read, with a gap beside each."""
@@ -111,8 +122,11 @@ class StoredPageFileMaster(IndexedPages[_Stored]):
 
     def _read(self, opened: _Stored, wanted: PageNumbers) -> list[pa.RecordBatch]:
         runs = np.split(wanted, np.flatnonzero(np.diff(wanted) > 2) + 1)
+        sizes = [0] * len(runs)
+        batches: list[list[pa.RecordBatch]] = [[]] * len(runs)
 
-        def fetch(run: PageNumbers) -> tuple[int, list[pa.RecordBatch]]:
+        def fetch(number: int) -> None:
+            run = runs[number]
             offsets = opened.index.offsets
             first, last = int(offsets[run[0]]), int(offsets[run[-1] + 1])
             data = opened.read(last - first, first)
@@ -125,23 +139,19 @@ class StoredPageFileMaster(IndexedPages[_Stored]):
                 if hash_buffer(raw) & 0xFFFFFFFF != int(opened.index.checksums[page]):
                     raise self._damaged(page, "does not match its checksum")
                 found.append(pa.ipc.read_record_batch(raw, opened.schema))
-            return data.size, found
+            sizes[number], batches[number] = data.size, found
 
         try:
-            done = [fetch(runs[0])] if len(runs) == 1 else list(self._workers().map(fetch, runs))
+            opened.be_open()
+            self._workers.share(fetch, range(len(runs)))
         except MasterError:
             raise
         except (OSError, pa.ArrowException) as error:
             raise MasterError(
                 f"cannot read {self.uri}: {error}. The read can be tried again."
             ) from error
-        self._count(len(runs), sum(size for size, _ in done))
-        return [batch for _, batches in done for batch in batches]
-
-    def _workers(self) -> ThreadPoolExecutor:
-        if self._pool is None:
-            self._pool = ThreadPoolExecutor(self._options[1], thread_name_prefix="penstock-fetch")
-        return self._pool
+        self._count(len(runs), sum(sizes))
+        return [batch for of_run in batches for batch in of_run]
 
     def _damaged(self, page: int, what: str) -> CorruptMasterError:
         return CorruptMasterError(
