@@ -20,8 +20,9 @@ def learnt(texts: list[str], matches: list[int], limit: int) -> tuple[TupleCache
     waiting = np.array([float(sum(matches))])
     cache, rule = TupleCache(table.schema, limit), CheaperToHold()
     rule.window_row = 40.0
-    pages = PagesRead(np.zeros(rows, np.int64), waiting, waiting, float(rows), lambda _: seen)
-    rule.learn(cache, seen, pages)
+    counts = np.array(matches)
+    pages = PagesRead(np.array([0, rows]), counts, waiting, waiting, seen.only, lambda _: seen)
+    rule.learn(cache, pages)
     return cache, rule
 
 

@@ -25,21 +25,44 @@ _HIT = 16
 """Heat of one hit, so that fading does not round it away."""
 _ENTER, _STAY = 1.1, 1.0
 """Parts of its bytes that a key must save to be cached, and to stay."""
+_CUT = 0.7
+"""Keys whose rows alone are worth less than this part of that are not even weighed."""
 
 
 @njit(cache=True, nogil=True)
-def _may_pay(starts, matches, waiting, usual, keys, window_row, row_nbytes, worth):  # type: ignore[no-untyped-def]
-    """Which pages can have keys that pay, judged by their most frequent key alone.
+def _look_over(  # type: ignore[no-untyped-def]
+    starts, matches, waiting, usual, keys, window_row, row_nbytes, mean, trust, known, candidate
+):
+    """Per page, the mean, how far counts are to be trusted, the keys seen, and those to weigh.
 
-    As 1 - √(1 - s) ≤ s, a set of keys saves no more than the sum of what each has of the page's
-    rows is worth: where no key's share is worth its bytes, no set is. And a key is not expected to
-    be more frequent than it or the average was.
+    A key is left out whose rows, at their share of the page's worth, are worth less than _CUT of
+    its bytes. That changes nothing: with s the root of the share that the other keys leave and t
+    that of what all would leave, such keys add less than (s - t) - (s² - t²) / _CUT, which is no
+    gain while s ≥ _CUT; and all keys of a page pay only where the page is worth more than they.
     """
     for page in range(waiting.size):
-        most = waiting[page] / max(keys, 1.0)
-        for i in range(starts[page], starts[page + 1]):
-            most = max(most, matches[i])
-        worth[page] = most / waiting[page] * usual[page] * window_row > _ENTER * row_nbytes
+        first, last = starts[page], starts[page + 1]
+        gathered = waiting[page]
+        seen, squares = 0, 0.0
+        for i in range(first, last):
+            seen += matches[i] > 0
+            squares += float(matches[i]) * float(matches[i])
+        on_page = max(keys, float(seen))
+        average = gathered / on_page
+        spread = squares / on_page - average * average
+        chance = average * (1.0 + 2.0 * np.sqrt(2.0 / on_page))
+        trusted = max(0.0, (spread - chance) / spread) if spread > 0.0 else 0.0
+        mean[page], trust[page], known[page] = average, trusted, seen
+        worth = usual[page] * window_row
+        least = _CUT * _ENTER * row_nbytes * gathered / worth
+        mass = 0.0
+        for i in range(first, last):
+            likely = average + trusted * (matches[i] - average - _OWED_TO_CHANCE)
+            candidate[i] = matches[i] > 0 and likely >= least
+            mass += likely * candidate[i]
+        if mass > (1.0 - _CUT * _CUT) * gathered or worth > _ENTER * row_nbytes * on_page:
+            for i in range(first, last):
+                candidate[i] = matches[i] > 0
 
 
 @njit(cache=True, nogil=True)
@@ -51,6 +74,9 @@ def _choose(  # type: ignore[no-untyped-def]
     waiting,
     usual,
     keys,
+    mean,
+    trust,
+    known,
     window_row,
     row_nbytes,
     likely,
@@ -66,18 +92,11 @@ def _choose(  # type: ignore[no-untyped-def]
         first, last = starts[page], starts[page + 1]
         if first == last:
             continue
-        gathered = waiting[page]
-        on_page = max(keys, float(last - first))
-        mean = gathered / on_page
-        squares = 0.0
+        gathered, seen = waiting[page], last - first
+        discount = trust[page] * _OWED_TO_CHANCE
         for i in range(first, last):
-            squares += matches[i] * matches[i]
-        spread = squares / on_page - mean * mean
-        chance = mean * (1.0 + 2.0 * np.sqrt(2.0 / on_page))
-        trust = max(0.0, (spread - chance) / spread) if spread > 0.0 else 0.0
-        discount = trust * _OWED_TO_CHANCE
-        for i in range(first, last):
-            likely[i] = max(0.0, mean + trust * (matches[i] - mean) - discount)
+            expected = mean[page] + trust[page] * (matches[i] - mean[page]) - discount
+            likely[i] = max(0.0, expected)
         order = np.argsort(-likely[first:last] / sizes[first:last])
         mass, held, best, take = 0.0, 0.0, 0.0, 0
         for j in range(order.size):
@@ -88,9 +107,9 @@ def _choose(  # type: ignore[no-untyped-def]
             saved = usual[page] * window_row * (1.0 - np.sqrt(left)) - _ENTER * held
             if saved > best:
                 best, take = saved, j + 1
-        unseen = on_page - (last - first)
-        if unseen > 0.0:
-            mass += unseen * mean * (1.0 - trust) + discount * (last - first)
+        unseen = max(keys, float(seen)) - seen
+        if unseen > 0.0 and seen == known[page]:
+            mass += unseen * mean[page] * (1.0 - trust[page]) + discount * seen
             left = max(0.0, 1.0 - mass / gathered)
             held += unseen * row_nbytes
             if usual[page] * window_row * (1.0 - np.sqrt(left)) - _ENTER * held > best:
@@ -124,16 +143,18 @@ def _keep(order, page_of, rates, rest, bytes_per_root, row_nbytes, kept):  # typ
 
 @dataclass(frozen=True)
 class PagesRead:
-    """The pages that a round read, and where each candidate lies among them."""
+    """The pages that a round read, and what waited for each."""
 
-    page_of: Int64s
-    """Each candidate's place in the arrays below, ascending."""
+    starts: Int64s
+    """Where each page's rows begin among all that were read, and where the last one's end."""
+    matches: Int64s
+    """Stream rows that waited for each row, counted at the first row of its key."""
     waiting: Floats
     """Rows that waited for each page."""
     usual: Floats
     """Rows that would wait for each page at a read, were all read by the square-root rule."""
-    keys: float
-    """Keys on a page, on average."""
+    keys_at: Callable[[Int64s], Candidates]
+    """The keys whose first rows are these."""
     all_keys: Callable[[npt.NDArray[np.bool_]], Candidates]
     """Every key of some of the pages, waited for or not."""
 
@@ -177,50 +198,56 @@ class CheaperToHold:
         """Rows waiting at a read from which on a key of one row can be worth its place."""
         return cache.key_nbytes / self.window_row
 
-    def may_pay(
-        self,
-        cache: TupleCache,
-        matches: Int64s,
-        starts: Int64s,
-        waiting: Floats,
-        usual: Floats,
-    ) -> npt.NDArray[np.bool_]:
-        """Which pages `learn` can find anything on; the rest of them it need not look at.
-
-        `matches` are those of each row read; the rows of each page begin at `starts`.
-        """
-        worth = np.empty(len(waiting), dtype=np.bool_)
-        keys = len(matches) / len(waiting)
-        row = cache.bare_nbytes
-        _may_pay(starts, matches, waiting, usual, keys, self.window_row, row, worth)
-        return worth
-
-    def learn(self, cache: TupleCache, seen: Candidates, pages: PagesRead) -> Floats:
+    def learn(self, cache: TupleCache, pages: PagesRead) -> Floats:
         """Cache what pays; returns for each page the share of its rows that will now be hits."""
         self.added = self.wanted = 0
+        count, shares = len(pages.waiting), np.zeros(len(pages.waiting))
+        mean, trust = np.empty((2, count))
+        known = np.empty(count, dtype=np.int64)
+        candidate = np.empty(len(pages.matches), dtype=np.bool_)
+        keys = len(pages.matches) / count
+        _look_over(
+            pages.starts,
+            pages.matches,
+            pages.waiting,
+            pages.usual,
+            keys,
+            self.window_row,
+            cache.bare_nbytes,
+            mean,
+            trust,
+            known,
+            candidate,
+        )
+        first = np.flatnonzero(candidate)
+        if not len(first):
+            return shares
+        seen = pages.keys_at(first)
+        page_of = np.searchsorted(pages.starts, first, side="right") - 1
         likely = np.zeros(len(seen))
         chosen = np.zeros(len(seen), dtype=np.bool_)
-        whole = np.zeros(len(pages.waiting), dtype=np.bool_)
-        starts = np.searchsorted(pages.page_of, np.arange(len(pages.waiting) + 1))
+        whole = np.zeros(count, dtype=np.bool_)
         sizes, unit, row = _sizes(cache, seen)
         _choose(
-            starts,
+            np.searchsorted(page_of, np.arange(count + 1)),
             seen.matches,
             sizes,
             unit,
             pages.waiting,
             pages.usual,
-            pages.keys,
+            keys,
+            mean,
+            trust,
+            known,
             self.window_row,
             row,
             likely,
             chosen,
             whole,
         )
-        shares = np.zeros(len(pages.waiting))
         if not chosen.any():
             return shares
-        scaled = likely * (pages.usual / pages.waiting)[pages.page_of]
+        scaled = likely * (pages.usual / pages.waiting)[page_of]
         per_match = _HIT * _EPOCH / (1 - _FADE)
         cache.hit, cache.hottest = _HIT, int(6 * self.least_matches(cache) * per_match) + _HIT
         heats = np.minimum(scaled * per_match, cache.hottest).astype(np.int64)
@@ -232,7 +259,7 @@ class CheaperToHold:
             order = order[np.isin(worth.codes, fresh.codes)]
         added = add_what_fits(cache, fresh, heats[order])
         self._count(cache, fresh, added)
-        np.add.at(shares, pages.page_of[order[:added]], likely[order[:added]])
+        np.add.at(shares, page_of[order[:added]], likely[order[:added]])
         shares /= pages.waiting
         if whole.any():
             rest = not_cached(cache, pages.all_keys(whole))

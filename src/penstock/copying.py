@@ -22,7 +22,7 @@ from llvmlite import ir  # type: ignore[import-untyped]
 from numba import njit, types
 from numba.extending import intrinsic
 
-from penstock.memory import POOL, in_one_piece
+from penstock.memory import POOL, in_one_piece, lent_memory
 
 Int64s = npt.NDArray[np.int64]
 _TILE = 128
@@ -263,13 +263,13 @@ _ONE_CHUNK = np.array([0, 2**62], dtype=np.int64)
 
 
 class Frame:
-    """Room for `rows` values of each of some plain types, in one allocation from the system."""
+    """Room for `rows` values of each of some plain types, in one block of memory."""
 
     def __init__(self, column_types: tuple[pa.DataType, ...], lanes: Lanes, rows: int) -> None:
         self._types, self.lanes, self._rows = column_types, lanes, rows
         # An odd number of cache lines between columns keeps them out of one another's sets.
         self._room = [(-(-rows * width // 64) | 1) * 64 for width in self.lanes.width_list]
-        self._memory = pa.allocate_buffer(sum(self._room), memory_pool=POOL)
+        self._memory = lent_memory(sum(self._room))
 
     def fill(self, sources: Int64s, steps: Int64s, starts: Int64s, rows: npt.NDArray[Any]) -> None:
         """Copy these rows, from an address for each lane and chunk, by steps of each lane."""

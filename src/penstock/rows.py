@@ -120,6 +120,7 @@ class RowStore:
             for width, dtype in _WIDTHS.items()
             if elements[width]
         }
+        self._row_nbytes = sum(r.row_nbytes for r in self._regions.values())
         self._validity: Region | None = None
         kinds = {p.kind for p in self._places}
         self.heap = ByteHeap(heap_nbytes) if "bytes" in kinds else None
@@ -161,11 +162,6 @@ class RowStore:
     def occupied(self) -> int:
         """Slots of the blocks in use, whether or not each of them has a row."""
         return self.blocks.used * self.blocks.block
-
-    @property
-    def _row_nbytes(self) -> int:
-        size = sum(r.row_nbytes for r in self._regions.values())
-        return size + (self._validity.row_nbytes if self._validity else 0)
 
     @property
     def slot_nbytes(self) -> int:
@@ -312,6 +308,7 @@ class RowStore:
         if self._validity is None:
             self._validity = Region(self.capacity, (len(self._places),), np.uint8)
             self._validity.array[: self.high] = 1
+            self._row_nbytes += self._validity.row_nbytes
         valid = column.is_valid().to_numpy(zero_copy_only=False).view(np.uint8)
         _scatter(self._validity.array, slots, i, valid, rows)
 

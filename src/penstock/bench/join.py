@@ -97,6 +97,7 @@ def measure_join(name: str, case: JoinCase, path: str, feed: Feed) -> dict[str, 
             _drain(join.push(batch), watch, memory)
             rows += batch.num_rows
             feed.reached(rows)
+            del batch  # with its chunk's last rows the chunk goes, before the next one comes
             if case.limit is not None and watch.seconds >= case.limit:
                 break
         pushing = watch.seconds

@@ -203,7 +203,8 @@ class MeshOperator(SemiStreamJoin):
         assert part is not None
         if self._quota is None:
             self._begin_chunk()
-        room = min(self.window.room(part.batch), self._queue.room)
+        room = self.window.room(part.batch, part.misses[part.admitted :])
+        room = min(room, self._queue.room)
         now = slice(part.admitted, part.admitted + min(self._quota or 0, room))
         if now.start == now.stop:
             if not len(self.window):

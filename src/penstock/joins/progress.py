@@ -45,10 +45,10 @@ class OpenPages:
         self.matches += np.bincount(matched, minlength=len(self.matches))
 
 
-def matched_keys(opened: OpenPages, columns: list[str]) -> Candidates:
-    """The keys that rows waited for."""
+def matched_keys(opened: OpenPages, columns: list[str], first: Int64s | None = None) -> Candidates:
+    """The keys that rows waited for: those whose first rows are these, or all."""
     rows = opened.rows
-    first = np.flatnonzero(opened.matches)
+    first = np.flatnonzero(opened.matches) if first is None else first
     per_key = np.ones(len(first), dtype=np.int64)
     if not rows.unique:
         per_key = np.searchsorted(rows.codes, rows.codes[first], side="right") - first

@@ -121,12 +121,8 @@ class _RootJoinOperator(YieldingCache):
             self._size_rounds(2 * window_rows / max(master.num_pages, 1))
 
     def _whole_nbytes(self) -> int:
-        """Bytes of a cache that holds all of R; the table may have half its entries to spare."""
-        store = self.cache.store
-        values = self.master.data_nbytes if store.has_values else 0
-        # The first null of any column costs a byte for each.
-        row = store.slot_nbytes + len(store.schema) + 40
-        return int(self.master.num_rows * row + 1.1 * values) + LEAST_CACHE
+        """Bytes of a cache that holds all of R."""
+        return self.cache.limit_for(self.master.num_rows, self.master.data_nbytes)
 
     # -- all of R in memory -----------------------------------------------------------------
 
@@ -146,6 +142,9 @@ class _RootJoinOperator(YieldingCache):
             return
         self._counters.page_reads += len(pages)
         keys = whole_keys(rows, self.cache.store.schema)
+        if self.cache.fitting(keys.batch, keys.first, keys.rows) < len(keys):
+            self._empty_cache()
+            return
         self.cache.add(keys.codes, keys.first, keys.rows, keys.batch, np.zeros_like(keys.first))
         self._loaded = last
         self.complete = last == self.master.num_pages
@@ -285,44 +284,32 @@ class _RootJoinOperator(YieldingCache):
             self._roots = np.sqrt(self.window.count / elapsed).astype(np.float32)
         self._roots[opened.pages] = np.sqrt(rates)
         usual = np.sqrt(rates) * self._bytes_per_root() / rule.window_row
-        self._leave_out_what_cannot_pay(opened, usual)
-        seen = matched_keys(opened, self.cache.store.schema.names)
-        rule.added = rule.wanted = 0
-        hits = np.zeros(len(opened.pages))
-        pages = self._pages_read(opened, seen, usual) if len(seen) else None
-        if pages is not None:
-            hits += rule.learn(self.cache, seen, pages)
+        pages = self._pages_read(opened, usual)
+        hits = rule.learn(self.cache, pages)
         self._asked += _RECENT * (rule.added + rule.wanted - self._asked)
         while self._cache_is_short(rule.wanted) and self._give_cache_more():
-            if rule.wanted and pages is not None:
-                hits += rule.learn(self.cache, seen, pages)
+            if rule.wanted:
+                hits += rule.learn(self.cache, pages)
         self._roots[opened.pages] = np.sqrt(rates * np.maximum(1 - hits, 0))
 
-    def _leave_out_what_cannot_pay(self, opened: OpenPages, usual: npt.NDArray[np.float64]) -> None:
-        """Most rounds find nothing to hold: then there is nothing to sort or to look up."""
-        starts = opened.rows.page_starts(len(opened.pages))
+    def _pages_read(self, opened: OpenPages, usual: npt.NDArray[np.float64]) -> PagesRead:
+        rows, names = opened.rows, self.cache.store.schema.names
+        starts = rows.page_starts(len(opened.pages))
         if starts is None:
-            return
-        matches = opened.matches
-        worth = self._rule.may_pay(self.cache, matches, starts, opened.waiting, usual)
-        if not worth.all():
-            matches *= np.repeat(worth, np.diff(starts))
+            everywhere = np.arange(len(rows.codes))
+            keys = Keys.of_codes(
+                rows.codes, lambda: rows.keys_at(everywhere), self.binding.meeting.seed
+            )
+            starts = np.searchsorted(self.master.page_of(keys), np.append(opened.pages, 2**62))
 
-    def _pages_read(
-        self, opened: OpenPages, seen: Candidates, usual: npt.NDArray[np.float64]
-    ) -> PagesRead:
-        rows, seed = opened.rows, self.binding.meeting.seed
-
-        def page_of(first: Int64s) -> Int64s:
-            keys = Keys.of_codes(rows.codes[first], lambda: rows.keys_at(first), seed)
-            return np.searchsorted(opened.pages, self.master.page_of(keys))
+        def keys_at(first: Int64s) -> Candidates:
+            return matched_keys(opened, names, first)
 
         def all_keys(of_pages: npt.NDArray[np.bool_]) -> Candidates:
             everyone = whole_keys(rows, self.cache.store.schema)
-            return everyone.only(of_pages[page_of(everyone.first)])
+            return everyone.only(of_pages[np.searchsorted(starts, everyone.first, "right") - 1])
 
-        keys_per_page = len(rows.codes) / len(usual)
-        return PagesRead(page_of(seen.first), opened.waiting, usual, keys_per_page, all_keys)
+        return PagesRead(starts, opened.matches, opened.waiting, usual, keys_at, all_keys)
 
     def _bytes_per_root(self) -> float:
         """Bytes' worth of waiting rows that a page costs per root of its rate."""

@@ -97,7 +97,7 @@ class _SsijOperator(HeldPagesOperator):
         assert part is not None
         if self.joining:
             self.joining = self._read_scheduled(len(self.window))
-        elif self.window.room(part.batch) == 0 and len(self.window):
+        elif len(self.window) and not self.window.room(part.batch, part.misses[part.admitted :]):
             self.held.score_by_hits()
             self.joining = True
         else:
