@@ -206,7 +206,7 @@ def test_without_a_bound_in_time_rows_count_as_having_just_come() -> None:
 
 
 def test_a_join_whose_clock_is_set_back_answers_in_time_and_hands_over() -> None:
-    rows = pa.table({"id": range(1000), "price": range(1000)})
+    rows = pa.table({"id": range(4000), "price": range(4000)})
     sales = pa.record_batch({"id": [1, 501, 999]})
     clock = HandClock(10_000.0)
     plan = RootJoin(budget="64kB", max_wait="10s")

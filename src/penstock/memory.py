@@ -1,7 +1,8 @@
 """Memory that agrees with what is counted: regions that are held only where they were touched, and
 Arrow allocations from the system, since Arrow's own allocator keeps freed memory for itself (20 MB
-more than was held, measured at a budget of 50 MB). Output has blocks of its own that are used again:
-among smaller things the system's allocator could not, and grew by 20 MB in 16 million rows."""
+more than was held, measured at a budget of 50 MB). Output has blocks of its own that are used
+again: among smaller things the system's allocator did not, and grew by 20 MB in 16 million rows.
+"""
 
 from __future__ import annotations
 

@@ -14,6 +14,7 @@ import pytest
 from penstock.errors import PenstockError
 from penstock.joins import CacheJoin, HybridJoin
 from penstock.joins.base import SemiStreamJoin
+from penstock.joins.hand import Hand
 from penstock.masters import MemoryMaster
 from penstock.testing import KEY_KINDS, Case, checks_for
 from penstock.testing.checks import answers, changes, columns, counting, failures, plans, waiting
@@ -139,7 +140,7 @@ def hides_rows_in_hand(join: SemiStreamJoin) -> None:
     waiting = join.waiting
 
     def without_hand() -> pa.RecordBatch:
-        hand, join._hand = join._hand, type(join._hand)()
+        hand, join._hand = join._hand, Hand(0, join.binding.stream_layout)
         try:
             return waiting()
         finally:

@@ -265,7 +265,8 @@ class _RootJoinOperator(YieldingCache):
         # Learning costs by the page. When every row is to be answered, few wait for each.
         if not self._emptying or self._unlearnt * opened.waiting.mean() >= _WORTH_LEARNING:
             self._unlearnt = 0
-            self._hold_what_pays(opened)
+            if opened.matches.any():
+                self._hold_what_pays(opened)
         if self._now >= self._epoch_end:
             self._end_epoch()
         answered, reads = self._counters.rows_read_for, self._counters.page_reads
