@@ -65,9 +65,10 @@ format: setup  ## let ruff format the code and repair what it can
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-bench: setup  ## measure every join at the size the documentation quotes, into benchmarks/
+bench: setup  ## measure every join at the size the documentation quotes, into benchmarks/: half an hour, on an idle machine
 	$(BIN)/python benchmarks/reference.py
-	@cat benchmarks/reference.md
+	$(BIN)/python benchmarks/grid.py
+	@cat benchmarks/reference.md benchmarks/grid.md
 
 chaos: java  ## kill parts of running Spark queries hundreds of times, and write what was seen to benchmarks/
 	PYTHONPATH=. $(BIN)/python benchmarks/chaos.py $(if $(TRIALS),--trials $(TRIALS))
