@@ -46,6 +46,9 @@ def test_batches_streams_metrics_and_errors(
     assert lines, done.stdout + done.stderr
     told = json.loads(lines[0].removeprefix("TOLD "))
     assert told["session"].startswith("pyspark.sql.connect")
+    loopback = {"0100007F", "0000000000000000FFFF00000100007F"}
+    assert told["listens at"]
+    assert set(told["listens at"]) <= loopback
 
     expected = plain_join(tables[0], products, "sku", on_miss="mark")
     assert_same_rows([pq.read_table(tmp_path / "batch.parquet")], expected.rows)

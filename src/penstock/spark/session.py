@@ -52,6 +52,7 @@ def local_session(
         "spark.driver.bindAddress": _LOOPBACK,
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_log_file(place, log_level)}"
         f' "-Dderby.system.home={place}"',
+        "spark.connect.grpc.binding.address": _LOOPBACK,
         "spark.executor.memory": "700m",
         "spark.local.dir": str(place / "local"),
         "spark.sql.session.timeZone": "UTC",
