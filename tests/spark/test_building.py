@@ -142,6 +142,17 @@ def test_a_file_is_replaced_only_if_it_may_be(tmp_path: Path, spark: SparkSessio
     assert {path.name for path in tmp_path.iterdir()} == {"r.arrow", "notes.txt"}
 
 
+def test_a_link_stays_and_the_file_behind_it_is_replaced(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    (tmp_path / "versions").mkdir()
+    link = tmp_path / "r.arrow"
+    link.symlink_to(tmp_path / "versions" / "1.arrow")
+    assert build_master(spark.range(10), link, "id").path == str(link)
+    assert link.is_symlink()
+    assert contents(tmp_path / "versions" / "1.arrow")[1].rows == 10
+
+
 def test_a_build_that_fails_leaves_what_was_there(tmp_path: Path, spark: SparkSession) -> None:
     build_master(spark.range(10), tmp_path / "r.arrow", "id")
     broken = spark.range(10).selectExpr("id", "raise_error('broken')")

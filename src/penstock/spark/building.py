@@ -33,6 +33,7 @@ from penstock.masters import MasterInfo, PageFileMaster
 from penstock.masters.page_cuts import PageCutter
 from penstock.masters.page_file_build import (
     PAGE_BYTES,
+    _behind_links,
     _check_target,
     _page_size,
     _sync_folder,
@@ -177,9 +178,13 @@ class _Work:
     key: tuple[str, ...]
     hash_seed: int
     page_bytes: int
-    target: Path
+    named: Path
     overwrite: bool
     version: str
+
+    @property
+    def target(self) -> Path:
+        return _behind_links(self.named)
 
     @property
     def key_types(self) -> list[pa.DataType]:
@@ -250,7 +255,7 @@ class _Work:
             null_keys_dropped=null_keys_dropped,
         )
         with PageFileMaster(finished) as master:
-            info = replace(master.info(), path=str(self.target))
+            info = replace(master.info(), path=str(self.named))
         _check_target(self.target, self.overwrite)
         finished.replace(self.target)
         _sync_folder(self.target.parent)

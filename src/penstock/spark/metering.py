@@ -35,9 +35,9 @@ class EnrichMetrics:
 
     @property
     def hit_share(self) -> float:
-        """The share of rows that were answered from the cache."""
-        rows = self.values["rowsIn"]
-        return self.values["hitCount"] / rows if rows else 0.0
+        """The share of look-ups that the cache answered."""
+        asked = self.values["hitCount"] + self.values["missCount"]
+        return self.values["hitCount"] / asked if asked else 0.0
 
     @property
     def rows_per_page_read(self) -> float:

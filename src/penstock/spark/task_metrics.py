@@ -102,7 +102,7 @@ class TaskMeter:
             "rowsOut": since("rows_out"),
             "unmatchedCount": since("unmatched"),
             "hitCount": hits,
-            "missCount": since("rows_in") - hits,
+            "missCount": since("rows_in") + since("rows_restored") - hits,
             "loadCount": since("page_reads"),
             "numLoadFailures": self._reads.failures - self._loads_before[1],
             "latestLoadTime": self._reads.latest_micros,
