@@ -389,6 +389,16 @@ class RowStore:
         first = self.blocks.living() * np.int32(block)
         return first if block == 1 else (first[:, None] + np.arange(block, dtype=np.int32)).ravel()
 
+    def widest(self, slots: Slots) -> int:
+        """Bytes of the widest of the rows in these slots, its slot aside."""
+        counts = [p.count for p in self._places if p.kind in ("bytes", "nested")]
+        if not counts or not len(slots):
+            return 0
+        lengths = np.zeros(len(slots), dtype=np.int64)
+        for count in counts:
+            lengths += self._matrix(4)[slots, count]
+        return int(lengths.max())
+
     # -- compaction -------------------------------------------------------------------------
 
     def compact_values(self) -> None:

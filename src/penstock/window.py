@@ -418,10 +418,14 @@ class Window:
         order = np.argsort(self._stamp[slots], kind="stable")
         return slots[order], pages_of[order]
 
-    def _listed(self) -> tuple[Slots, Int64s]:
-        """The slots of all rows that wait, and their pages."""
-        pages = np.flatnonzero(self.count)
-        slots = np.empty(int(self.count.sum()), dtype=np.int32)
+    def widest_of(self, pages: Int64s | None = None) -> int:
+        """Bytes of the widest row that waits for these pages, or for any, its slot aside."""
+        return self.store.widest(self._listed(pages)[0]) if self.store.has_values else 0
+
+    def _listed(self, pages: Int64s | None = None) -> tuple[Slots, Int64s]:
+        """The slots of the rows that wait for these pages, or for any, and their pages."""
+        pages = np.flatnonzero(self.count) if pages is None else pages
+        slots = np.empty(int(self.count[pages].sum()), dtype=np.int32)
         pages_of = np.empty(len(slots), dtype=np.int64)
         block, link = self.store.blocks.block, self.store.link
         list_chains(pages, block, link, self.head, self.count, slots, pages_of)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import signal
+import weakref
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from penstock.errors import BudgetError, MasterError, SchemaError, StateError
+from penstock.errors import BudgetError, MasterError, OptionError, SchemaError, StateError
 from penstock.joins import named
 from penstock.joins.names import NAMES
 from penstock.masters.memory import MemoryMaster
@@ -216,3 +218,121 @@ def test_a_version_with_more_pages_is_read_down_to(lab: SimpleNamespace, name: s
     assert join.nbytes <= join.plan.budget_bytes
     out += join.flush()
     lab.assert_plain_join(answers(join, out), rows, lab.master_table())
+
+
+TEXTS = pa.schema([("k", pa.int64()), ("text", pa.string())])
+
+
+def texts(rows: int, width: int, first: int = 0) -> pa.RecordBatch:
+    keys = np.arange(first, first + rows) % 4_000
+    return pa.record_batch([pa.array(keys), pa.array(["x" * width] * rows)], schema=TEXTS)
+
+
+def with_texts(lab: SimpleNamespace, name: str, budget: int) -> Any:
+    master = MemoryMaster(lab.master_table(), "k", page_rows=40)
+    return named(name, budget=budget).build(master, TEXTS, on="k")
+
+
+def pushed(join: Any, batch: pa.RecordBatch) -> bool:
+    """Whether the join takes the batch; nobody looks at what it sets free."""
+    try:
+        join.push(batch)
+    except BudgetError:
+        return False
+    return True
+
+
+@EVERY_JOIN
+def test_what_was_accepted_gets_out_whatever_is_pushed_after_it(
+    lab: SimpleNamespace, name: str
+) -> None:
+    """A wide row in hand keeps the window large enough for it."""
+    for width in (2_000, 8_000, 14_000, 20_000):
+        join, accepted = with_texts(lab, name, 150_000), 1
+        if not pushed(join, texts(1, width)):
+            continue
+        while pushed(join, texts(3, 300)):
+            accepted += 3
+        assert sum(piece.num_rows for piece in join.flush()) == accepted
+
+
+@EVERY_JOIN
+def test_wide_rows_on_their_way_out_stay_in_the_budget(lab: SimpleNamespace, name: str) -> None:
+    join = with_texts(lab, name, 300_000)
+    wide = join.push(texts(12, 5_000))
+    out = [next(wide, None)]
+    wide.close()  # type: ignore[attr-defined]
+    out += [*join.push(texts(1, 1)), *join.flush()]
+    assert sum(piece.num_rows for piece in out if piece is not None) == 13
+    assert join.stats.held_bytes_max <= 300_000
+
+
+@WITH_A_WINDOW
+def test_several_batches_that_the_window_must_make_room_for(
+    lab: SimpleNamespace, name: str
+) -> None:
+    join = lab.build(name, MemoryMaster(lab.master_table(), "k", page_rows=40))
+    for seed in range(80):
+        list(join.push(uniform(lab, 100, seed)))
+    dropped = [join.push(uniform(lab, rows, rows)) for rows in (700, 50, 60)]
+    assert join.nbytes <= join.plan.budget_bytes
+    rows = sum(piece.num_rows for piece in (*dropped[0], *join.flush()))
+    assert rows
+    assert join.stats.held_bytes_max <= join.plan.budget_bytes
+
+
+def test_two_batches_that_failed_are_both_known(lab: SimpleNamespace) -> None:
+    master = crippled(lab, failing=always)
+    join = lab.build("inlj", master)
+    rows = uniform(lab, 20)
+    batches = [rows.slice(0, 10), rows.slice(10)]
+    for batch in batches:
+        with pytest.raises(MasterError):
+            list(join.push(batch))
+    master.failing = never
+    out = [piece for batch in batches for piece in join.push(batch)]
+    lab.assert_plain_join(answers(join, [*out, *join.flush()]), rows, lab.master_table())
+
+
+def test_a_wide_row_does_not_make_the_pieces_of_others_short(lab: SimpleNamespace) -> None:
+    """Only rows that wait for its page go out in short pieces, when that is read."""
+    join = with_texts(lab, "hybridjoin", 1_000_000)
+
+    def pieces(seed: int) -> list[int]:
+        return [p.num_rows for n in range(6) for p in join.push(texts(4_000, 20, seed + 61 * n))]
+
+    pieces(0)
+    usual = np.median(pieces(7))
+    list(join.push(texts(1, 20_000, 3_999)))
+    assert np.sum(np.array(pieces(11)) > usual / 2) > 60
+    pieces(13)
+    assert np.median(pieces(17)) > usual / 2
+
+
+def test_a_refresh_with_something_else_changes_nothing(lab: SimpleNamespace) -> None:
+    master = MemoryMaster(lab.master_table(), "k", page_rows=40)
+    join = lab.build("rootjoin", master)
+    list(join.push(uniform(lab, 500)))
+    for wrong in (master, "1", True):
+        with pytest.raises(SchemaError, match=r"join\.refresh\(master\.refresh\(\)\)"):
+            join.refresh(wrong)
+    with pytest.raises(OptionError, match="seconds of the clock"):
+        join.advance("now")
+    assert len(join.waiting()) == 500
+
+
+def test_what_was_restored_is_let_go(lab: SimpleNamespace) -> None:
+    first = lab.build(
+        "hybridjoin", MemoryMaster(lab.master_table(), "k", page_rows=40), max_wait="100s"
+    )
+    list(first.push(uniform(lab, 1_000)))
+    memory = np.frombuffer(first.waiting().serialize().to_pybytes(), dtype=np.uint8).copy()
+    schema, gone = first.waiting().schema, weakref.ref(memory)
+    second = lab.build(
+        "hybridjoin", MemoryMaster(lab.master_table(), "k", page_rows=40), max_wait="100s"
+    )
+    list(second.restore(pa.ipc.read_record_batch(pa.py_buffer(memory), schema)))
+    del memory
+    gc.collect()
+    assert gone() is None
+    assert second.waiting()["_arrived_at"].equals(first.waiting()["_arrived_at"])

@@ -10,8 +10,10 @@ import pytest
 
 import penstock
 from penstock.costs import read_bound
-from penstock.joins import SemiStreamJoin
+from penstock.fronts import TupleCache
+from penstock.joins import RootJoin, SemiStreamJoin
 from penstock.joins.names import named
+from penstock.masters import MemoryMaster
 from penstock.streams import AbruptDrift, SalesStream
 
 PRODUCTS = 50_000
@@ -153,3 +155,24 @@ def test_doubling_r_costs_nothing_but_page_reads() -> None:
         work.append((join.stats.page_reads, len(join.window)))
     assert work[1][0] < 4 * work[0][0]
     assert work[1][1] == pytest.approx(work[0][1], rel=0.2)
+
+
+@pytest.mark.parametrize("spare", [1.25, 2.0])
+def test_all_of_r_is_held_where_the_chosen_columns_fit(spare: float) -> None:
+    """Texts that nobody asked for do not count, and what is not needed is window again."""
+    rows = 6_000
+    table = pa.table(
+        {"id": range(rows), "price": range(rows), "text": ["x" * (n % 80) for n in range(rows)]}
+    )
+    master = MemoryMaster(table, "id", page_rows=50)
+    schema = pa.schema([("id", pa.int64())])
+    held = TupleCache(pa.schema([("price", pa.int64())]), 1).limit_for(rows, 0)
+    join = RootJoin(budget=int(held * spare) + 40_000).build(
+        master, schema, on="id", columns=["price"]
+    )
+    batch = pa.record_batch([pa.array(np.arange(rows))], schema=schema)
+    out = [piece for at in range(0, rows, 500) for piece in join.push(batch.slice(at, 500))]
+    assert sum(piece.num_rows for piece in out) == rows
+    assert join.stats.page_reads == master.num_pages
+    assert join.stats.held_bytes_max <= join.plan.budget_bytes
+    assert join.cache.limit == join.cache.nbytes

@@ -25,6 +25,8 @@ class Answer(ABC):
 
     rows_left: int
     """Stream rows that are not wholly put out."""
+    widest: int = 0
+    """Bytes of the widest of the stream rows, its fixed part aside."""
     widest_partner: int = 0
     """Bytes of the widest row of R among the partners, its fixed part aside."""
 
@@ -46,6 +48,7 @@ class Unmatchable(Answer):
     ) -> None:
         self._binding, self._batch = binding, batch
         self._rows, self._reasons, self._at = rows, reasons, 0
+        self.widest = binding.widest(batch)
         self.rows_left = 0 if binding.on_miss == "drop" else len(rows)
 
     @property
@@ -79,7 +82,7 @@ class CacheHits(Answer):
         self._heads, self._cache, self._cached = heads, cache, cached
         self._at = (0, NONE)
         self.rows_left = len(rows)
-        self.widest_partner = cache.widest
+        self.widest, self.widest_partner = binding.widest(batch), cache.widest
 
     @property
     def nbytes(self) -> int:
@@ -172,7 +175,7 @@ class PageMatches(Answer):
     ) -> None:
         self._binding, self._stream, self._page = binding, stream, page
         self._nbytes = binding.stream_layout.nbytes(stream)
-        self.widest_partner = page.widest
+        self.widest, self.widest_partner = binding.widest(stream), page.widest
         if page.clean:
             first, count = page.match(keys, binding.meeting.exact)
             here = None

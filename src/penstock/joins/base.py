@@ -8,6 +8,7 @@ read may fail, and the next call goes on from there.
 
 from __future__ import annotations
 
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -28,7 +29,7 @@ from penstock.joins.shares import Shares
 from penstock.joins.sizing import Sizing
 from penstock.joins.waits import WaitLimit, arrivals_of
 from penstock.keys import VALID, Int64s, Keys
-from penstock.masters.base import Changes, Master
+from penstock.masters.base import Changes, Master, trusted
 from penstock.rows import Moves, Slots
 from penstock.schedules import InPageOrder, Schedule
 from penstock.stats import Counters, JoinStats
@@ -66,7 +67,7 @@ class SemiStreamJoin(Shares):
         self._now = 0
         self._answers: deque[Answer] = deque()
         self._open: OpenPages | None = None
-        self._interrupted: pa.RecordBatch | None = None
+        self._interrupted: list[weakref.ref[pa.RecordBatch]] = []
         self._reading = False
         self._broken: str | None = None
         self._fed = False
@@ -84,17 +85,17 @@ class SemiStreamJoin(Shares):
         """Admit a batch, now; iterate for what it sets free.
 
         If a read failed while iterating, push the very same batch again (or call `flush`) to go on;
-        its rows are not admitted twice. A batch larger than those before it counts as held from
-        when the window has been read down for it.
+        its rows are not admitted twice. Once it was pushed again, or a flush has ended, the same
+        object is a new batch. A batch larger than those before it counts as held from when the
+        window has been read down for it.
         """
         self._require_usable()
-        if batch is None or batch is not self._interrupted:
+        if not self._was_interrupted(batch):
             rows = self.binding.conform(batch)
             self._fit_hand(rows)
             self._hand.give(rows, None, outside=self._overfull)
             self._counters.rows_in += rows.num_rows
             self._fed = True
-        self._interrupted = None
         return self._run(self._work_on_hand, batch)
 
     def advance(self, now: float | None = None) -> Iterator[pa.RecordBatch]:
@@ -122,7 +123,7 @@ class SemiStreamJoin(Shares):
         def work() -> bool:
             if self._work_to_empty():
                 return True
-            self._interrupted = None
+            self._interrupted.clear()
             return False
 
         return self._run(work)
@@ -149,8 +150,7 @@ class SemiStreamJoin(Shares):
         If a read failed while iterating, restore the very same batch again to go on.
         """
         self._require_usable()
-        if waiting is not None and waiting is self._interrupted:
-            self._interrupted = None
+        if self._was_interrupted(waiting):
             return self._run(self._work_on_hand, waiting)
         if self._now or len(self.window) or self._hand:
             raise StateError("restore only into a join that has taken no rows; build a new one.")
@@ -170,14 +170,12 @@ class SemiStreamJoin(Shares):
         the new pages leave no room for a window: restore what waits with a larger budget. Where
         they are more than before, the next call first reads the window down to what is left.
         """
-        if changes is not None or self.master.version != self._version:
-            anything = Changes(self.master.version)
-            known = changes or anything
+        known = trusted(changes, self._version, self.master.version)
+        if known is not None:
             with self._whole():
                 self._require_delivered("refresh")
                 self._make_room_for_pages()
-                leads = known.leads(self._version, anything.version)
-                self._go_over(known if leads else anything)
+                self._go_over(known)
 
     def _go_over(self, changes: Changes) -> None:
         self._version = self.master.version
@@ -249,8 +247,9 @@ class SemiStreamJoin(Shares):
             if piece is None:
                 break
             yield piece
-        self._counters.held(self.held_by_part())
-        self._tidy()
+        with self._whole(batch):
+            self._counters.held(self.held_by_part())
+            self._tidy()
 
     @contextmanager
     def _whole(self, batch: pa.RecordBatch | None = None) -> Iterator[None]:
@@ -262,12 +261,19 @@ class SemiStreamJoin(Shares):
             yield
         except BaseException as error:
             if self._reading or isinstance(error, PenstockError):
-                self._interrupted = self._interrupted if batch is None else batch
+                if batch is not None:
+                    self._interrupted.append(weakref.ref(batch))
             else:
                 self._broken = type(error).__name__
             raise
         finally:
             self._reading = False
+
+    def _was_interrupted(self, batch: pa.RecordBatch) -> bool:
+        """Whether a read failed while this batch was worked on; asked again, it is a new one."""
+        marked = [known() for known in self._interrupted]
+        self._interrupted = [weakref.ref(b) for b in marked if b is not None and b is not batch]
+        return batch is not None and any(b is batch for b in marked)
 
     def _require_usable(self) -> None:
         if self._broken is not None:
@@ -279,7 +285,8 @@ class SemiStreamJoin(Shares):
     def _next_piece(self, work: Callable[[], bool]) -> pa.RecordBatch | None:
         while True:
             while self._answers:
-                piece = self._answers[0].next(self._piece_rows(self._answers[0].widest_partner))
+                first = self._answers[0]
+                piece = first.next(self._piece_rows(first.widest, first.widest_partner))
                 if piece is None:
                     self._answers.popleft()
                     continue
@@ -440,7 +447,8 @@ class SemiStreamJoin(Shares):
             del opened
             self._pages_are_done()
             return True
-        slots = self.window.take_off(opened.pages, self._piece_rows(opened.rows.widest))
+        most = self._piece_rows(opened.widest, opened.rows.widest)
+        slots = self.window.take_off(opened.pages, most)
         stream = self.window.take(slots)
         self._counters.waited(self._now - self.window.arrivals(slots))
         self._leave(slots)
@@ -468,17 +476,20 @@ class SemiStreamJoin(Shares):
         if len(seen):
             self.admission.learn(self.cache, seen)
 
-    def _piece_rows(self, widest_partner: int) -> int:
+    def _piece_rows(self, widest: int, widest_partner: int) -> int:
         """Stream rows to answer, and rows to put out, at once, such that the widest would fit."""
-        width = 2 * (self.sizing.stream_row + self._widest)
+        width = 2 * (self.sizing.stream_row + widest)
         width += self.sizing.master_row + widest_partner
         return max(1, min(self.sizing.output_rows, self._output // width))
+
+    def _rows_on_their_way(self) -> bool:
+        return any(answer.rows_left for answer in self._answers)
 
     def _was_moved(self, moves: Moves | None) -> None:
         """For joins that keep slots of their own."""
 
     def _require_delivered(self, what: str) -> None:
-        if any(answer.rows_left for answer in self._answers):
+        if self._rows_on_their_way():
             raise StateError(
                 f"{what}: answers are on their way out; iterate what push, advance or flush "
                 "returned to its end first."

@@ -17,6 +17,7 @@ from penstock.joins.waits import ARRIVAL_COLUMN, ARRIVED_AT_COLUMN
 from penstock.keys import NO_SUCH_ROW, NULL_KEY, KeyMeeting, Keys
 from penstock.masters.base import Master
 from penstock.masters.plain_types import measurable, plain_batch, plain_column, plain_type
+from penstock.rows import widest_nbytes
 from penstock.window import ARRIVAL
 
 On = str | tuple[str, str] | Sequence[str | tuple[str, str]] | Mapping[str, str]
@@ -109,6 +110,10 @@ class Binding:
     def keys(self, batch: pa.RecordBatch) -> Keys:
         """The keys of stream rows, in the master's types."""
         return self.meeting.keys([batch.column(n) for n in self.stream_key])
+
+    def widest(self, rows: pa.RecordBatch) -> int:
+        """Bytes of the widest of these stream rows, columns of fixed width aside."""
+        return 0 if self.stream_layout.all_plain else widest_nbytes(rows)
 
     def compose(
         self,

@@ -21,6 +21,8 @@ class InHand:
     def __init__(self, batch: pa.RecordBatch, arrivals: Int64s | None, layout: Layout) -> None:
         self.batch, self.arrivals, self._layout = batch, arrivals, layout
         self.nbytes = layout.nbytes(batch)
+        self.outside = False
+        """Whether the window must first make room for them: then they are still their owner's."""
 
     def after(self, rows: int) -> InHand:
         """All but the first rows."""
@@ -36,7 +38,6 @@ class Hand:
         """Bytes kept free for what is in hand: what the largest batches of late needed."""
         self._reserve, self._layout = reserve, layout
         self._batches: deque[InHand] = deque()
-        self._outside: InHand | None = None
         self._most = self._pushed = 0
 
     def __bool__(self) -> bool:
@@ -47,8 +48,8 @@ class Hand:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held. A batch that the window must first make room for is still its owner's."""
-        return sum(held.nbytes for held in self._batches if held is not self._outside)
+        """Bytes held, batches outside aside."""
+        return sum(held.nbytes for held in self._batches if not held.outside)
 
     @property
     def rows(self) -> int:
@@ -57,11 +58,17 @@ class Hand:
     def give(self, batch: pa.RecordBatch, arrivals: Int64s | None, *, outside: bool) -> None:
         """Take a batch; one `outside` does not count until `take_in`."""
         self._batches.append(InHand(batch, arrivals, self._layout))
-        if outside:
-            self._outside = self._batches[-1]
+        self._batches[-1].outside = outside
 
     def take_in(self) -> None:
-        self._outside = None
+        """There is room for all of them now."""
+        for held in self._batches:
+            held.outside = False
+
+    @property
+    def all_nbytes(self) -> int:
+        """Bytes of all batches, those outside included: what there must be room for."""
+        return sum(held.nbytes for held in self._batches)
 
     def first(self) -> InHand:
         return self._batches[0]
@@ -75,7 +82,6 @@ class Hand:
 
     def clear(self) -> None:
         self._batches.clear()
-        self._outside = None
 
     def spared(self, needed: int) -> int:
         """So much is in hand now: the bytes of `kept` that the last batches did not need, if any.

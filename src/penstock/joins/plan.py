@@ -88,7 +88,7 @@ class JoinPlan(ABC):
         """One line on a running join of this plan."""
         return (
             f"<{self.title} on {', '.join(join.binding.stream_key)}: "
-            f"{counted(join.stats.rows_in, 'row')} in, {len(join.window):,} in the window, "
+            f"{counted(join.stats.rows_in, 'row')} in, {int(join.window.count.sum()):,} waiting, "
             f"{join.nbytes:,} of {self.budget_bytes:,} bytes held>"
         )
 

@@ -39,6 +39,8 @@ class OpenPages:
         """Rows that waited for each page when it was read."""
         self.since = window.first[pages]
         """The arrival of the first of them."""
+        self.widest = window.widest_of(pages)
+        """Bytes of the widest of them, its fixed part aside."""
 
     def count_matches(self, answer: PageMatches) -> None:
         matched = answer.first if not answer.unmatched else answer.first[answer.count > 0]

@@ -73,7 +73,8 @@ def forget(join: SemiStreamJoin) -> None:
     """Let go of every row that is not answered yet; somebody else has them."""
     join._hand.clear()
     join._answers.clear()
-    join._slice = join._open = join._interrupted = None
+    join._slice = join._open = None
+    join._interrupted.clear()
     settle(join)
     window = join.window
     window.free(window.take_off(np.flatnonzero(window.count).astype(np.int64), len(window)))

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from penstock.admission import Candidates
 from penstock.cheaper_to_hold import CheaperToHold, PagesRead, Rates
+from penstock.copying import plain_width
 from penstock.fronts import TupleCache
 from penstock.joins.answers import PageRows, Unmatchable
 from penstock.joins.base import SemiStreamJoin
@@ -38,6 +39,8 @@ _LARGE_BUDGET = 20_000_000
 same share of the budget is worth more."""
 _WORTH_LEARNING = 96
 """Rows per page that a flush must have answered since it last learnt from a round."""
+_WHOLE = 0.9
+"""Share of the free bytes that a cache of all of R may take."""
 _RECENT = 0.1
 """Weight of the last round in what a round asks of the cache."""
 
@@ -113,16 +116,22 @@ class _RootJoinOperator(YieldingCache):
         self._loaded = 0
         self.complete = False
         """Whether all of R is in the cache."""
-        self._fits = self._whole_nbytes() <= 0.8 * sizing.free
+        self._fits = self._whole_nbytes() <= _WHOLE * sizing.free
         if self._fits:
-            self._move_line(self._whole_nbytes() - cache.limit)
+            # More than the estimate where there is more; what is not needed goes back.
+            self._move_line(int(_WHOLE * sizing.free) - cache.limit)
         else:
             window_rows = self.window.limit / self.window.row_nbytes
             self._size_rounds(2 * window_rows / max(master.num_pages, 1))
 
     def _whole_nbytes(self) -> int:
-        """Bytes of a cache that holds all of R."""
-        return self.cache.limit_for(self.master.num_rows, self.master.data_nbytes)
+        """Bytes of a cache that holds all of R, by estimate: texts are shared out by columns."""
+        master, cached = self.master, self.cache.store.schema
+        wide = [f.name for f in master.schema if plain_width(f.type) is None]
+        plain = sum(plain_width(f.type) or 0 for f in master.schema)
+        values = max(master.data_nbytes - master.num_rows * plain, 0)
+        part = len(set(wide) & set(cached.names)) / max(len(wide), 1)
+        return self.cache.limit_for(master.num_rows, int(values * part))
 
     # -- all of R in memory -----------------------------------------------------------------
 
@@ -148,6 +157,8 @@ class _RootJoinOperator(YieldingCache):
         self.cache.add(keys.codes, keys.first, keys.rows, keys.batch, np.zeros_like(keys.first))
         self._loaded = last
         self.complete = last == self.master.num_pages
+        if self.complete:
+            self._move_line(self.cache.nbytes - self.cache.limit)
 
     def _begin_to_wait(
         self, batch: pa.RecordBatch, arrivals: Int64s, misses: Int64s, keys: Keys
@@ -167,7 +178,10 @@ class _RootJoinOperator(YieldingCache):
         if self.complete or self._loaded:
             self.cache.clear()
             self.complete, self._loaded = False, 0
-        self._fits = self._fits and self._whole_nbytes() <= self.cache.limit
+        free = self.cache.limit + self.window.limit
+        self._fits = self._fits and self._whole_nbytes() <= _WHOLE * free
+        if self._fits:
+            self._move_line(int(_WHOLE * free) - self.cache.limit)
 
     # -- reading ----------------------------------------------------------------------------
 
@@ -226,7 +240,7 @@ class _RootJoinOperator(YieldingCache):
         while pages > 1 and self.master.buffer_nbytes(pages) - self.sizing.disk_buffer > most:
             pages -= 1
         more = self.master.buffer_nbytes(pages) - self.disk_buffer
-        if self.window.limit - more >= self.sizing.least_window:
+        if self.window.limit - more >= self._least_window:
             self.window.limit -= more
             self._pages_due, self._due_nbytes = pages, more
             self._resize_rounds()
@@ -327,7 +341,7 @@ class _RootJoinOperator(YieldingCache):
         """Move the line by a step: the window is told first, the cache gets what was given back."""
         window = self.window
         if not self._step_is_due:
-            if window.limit - self._step < self.sizing.least_window:
+            if window.limit - self._step < self._least_window:
                 return False
             window.limit -= self._step
             self._step_is_due = True

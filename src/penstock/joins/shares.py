@@ -14,7 +14,7 @@ from penstock.joins.plan import JoinPlan
 from penstock.joins.progress import Slice
 from penstock.joins.sizing import Sizing, too_much_in_hand
 from penstock.masters.base import Master
-from penstock.rows import Moves, widest_nbytes
+from penstock.rows import Moves
 from penstock.window import Window
 
 
@@ -40,11 +40,16 @@ class Shares(ABC):
         """Whether the window's limit was lowered below what it holds, for bytes taken since."""
         self._output = sizing.output
         self._widest = 0
-        """Bytes of the widest row in hand or in the window, its fixed part aside, at the most."""
+        """Bytes of the widest row that is not answered yet, its fixed part aside, at the most."""
+        self._rows_since_look = 0
 
     @abstractmethod
     def _read_scheduled(self, wanted: int) -> bool:
         """Read the pages that are next, for that many rows; says whether there were any."""
+
+    @abstractmethod
+    def _rows_on_their_way(self) -> bool:
+        """Whether answers are not wholly put out."""
 
     @abstractmethod
     def _was_moved(self, moves: Moves | None) -> None:
@@ -61,25 +66,35 @@ class Shares(ABC):
         if idle or not store.live or window.nbytes > window.limit:
             self._was_moved(window.compact())
 
+    @property
+    def _least_window(self) -> int:
+        """Bytes below which the window must not go: it keeps a tenth free, and takes any row."""
+        return max(self.sizing.least_window, (self.sizing.stream_row + self._widest) * 10 // 8)
+
     def _fit_hand(self, batch: pa.RecordBatch, *, restored: bool = False) -> None:
         """Make room for a batch that is bigger or wider than those before it, or refuse it."""
         layout = self.binding.stream_layout
-        widest = 0 if layout.all_plain else widest_nbytes(batch)
-        held = layout.nbytes(batch) + self._in_hand
+        if not layout.all_plain:
+            self._forget_wide_rows(batch.num_rows)
+        before = self._widest
+        held = layout.nbytes(batch) + self._hand.all_nbytes
+        held += self._slice.nbytes if self._slice is not None else 0
         if not restored:
             spared = self._hand.spared(held)
             self._hand.kept -= spared
             self.window.limit += spared
-        row = self.sizing.stream_row + widest
+        widest = self.binding.widest(batch)
+        self._widest = max(before, widest)
+        row = self.sizing.stream_row + self._widest
         more = max(held - self._hand.kept - self._lent, 0)
         wider = max(2 * row - self._output, 0)
-        limit = self.window.limit - more - wider
-        # The window keeps a tenth of its bytes free, and must hold at least one row.
-        least = max(self.sizing.least_window, row * 10 // 8)
+        limit, least = self.window.limit - more - wider, self._least_window
         if limit < min(least, self.window.limit) or limit < row * 10 // 8:
+            self._widest = before
             budget, room = self.plan.budget_bytes, self._hand.kept + self.window.limit - wider
             # A larger budget is shared out as this one is: so much of it is such room.
             enough = budget * (room + least - limit) // max(room, 1)
+            row = self.sizing.stream_row + widest
             raise too_much_in_hand(batch, row, budget, room - least, enough if restored else None)
         if restored:
             self._lent += more
@@ -87,7 +102,19 @@ class Shares(ABC):
             self._hand.kept += more
         self._output += wider
         self._lower_window(more + wider)
-        self._widest = max(self._widest if len(self.window) or self._hand else 0, widest)
+
+    def _forget_wide_rows(self, coming: int) -> None:
+        """The widest row may be long gone: look for it now and then, when none is on its way."""
+        self._rows_since_look += coming
+        if self._hand or self._slice is not None or self._rows_on_their_way():
+            return
+        if self._rows_since_look < len(self.window):
+            return
+        self._rows_since_look = 0
+        self._widest = self.window.widest_of()
+        output = max(self.sizing.output, 2 * (self.sizing.stream_row + self._widest))
+        self.window.limit += self._output - output
+        self._output = output
 
     def _lower_window(self, nbytes: int) -> None:
         """The window gives these bytes, now or when it has been read down."""

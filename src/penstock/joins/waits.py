@@ -116,6 +116,10 @@ class WaitLimit:
 
     def tick(self, now: float | None) -> None:
         """It is `now` at least by the clock, which is asked if nothing is given."""
+        if now is not None and not isinstance(now, int | float):
+            raise OptionError.out_of_range(
+                "now", now, "seconds of the clock (time.time() unless build was given another)"
+            )
         if self.seconds is not None:
             self._reached = max(self._time(), -math.inf if now is None else now + self._set_back)
 
@@ -144,8 +148,10 @@ class WaitLimit:
         """
         if len(arrivals):
             now = self._time()
-            times = np.minimum(times + self._set_back, now)
-            self._restored = (arrivals, np.maximum.accumulate(times))
+            times = np.maximum.accumulate(np.minimum(times + self._set_back, now))
+            # The last row of each time is enough, and does not keep what was restored alive.
+            last = np.flatnonzero(np.append(times[1:] != times[:-1], True))
+            self._restored = (arrivals[last], times[last])
 
     def times_of(self, arrivals: Int64s) -> npt.NDArray[np.float64]:
         """The clock's time when rows of these arrivals were admitted, as far as it was kept.

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from penstock.errors import SchemaError
 from penstock.keys import Int64s, Keys
 
 PageNumbers = npt.NDArray[np.int64]
@@ -39,6 +40,23 @@ class Changes:
         for low, high in self.ranges:
             hit |= (codes >= low) & (codes <= high)
         return hit
+
+
+def trusted(changes: Changes | None, before: str, after: str) -> Changes | None:
+    """What changed for who was at one version and is to go to another; None: nothing.
+
+    `changes` is what a refresh told. Where it does not lead from one to the other, anything may
+    have changed.
+    """
+    if not isinstance(changes, Changes | None):
+        raise SchemaError(
+            f"refresh takes what the master's own refresh returned, not {type(changes).__name__}: "
+            "join.refresh(master.refresh())."
+        )
+    if changes is None and before == after:
+        return None
+    leads = changes is not None and changes.leads(before, after)
+    return changes if leads else Changes(after)
 
 
 @dataclass(frozen=True)

@@ -162,7 +162,8 @@ def _check_target(target: Path, overwrite: bool) -> None:
         raise MasterError(f"{target} is {kind}; name a file to write.")
     if not overwrite and target.exists():
         raise MasterError(
-            f"{target} exists already. Name another file, or allow that it is replaced."
+            f"{target} exists already. Name another file, or allow that it is replaced "
+            "(overwrite=True; without --no-overwrite)."
         )
     if target.exists() and target.stat().st_size:
         _require_page_file(target)

@@ -19,6 +19,11 @@ def keys_for(
     if isinstance(keys, Keys):
         same = keys.seed == seed or is_exact(key_types)
         return keys if same else Keys(keys.columns, keys.state, seed)
+    if not isinstance(keys, pa.Array | pa.ChunkedArray):
+        raise SchemaError(
+            f"keys are a pyarrow.Array, of structs where a key is several columns, not "
+            f"{type(keys).__name__}."
+        )
     columns = Keys.of(keys).columns
     return KeyMeeting(tuple(c.type for c in columns), tuple(key_types), seed).keys(columns)
 
