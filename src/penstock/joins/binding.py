@@ -133,7 +133,7 @@ class Binding:
         if not isinstance(batch, pa.RecordBatch):
             raise SchemaError(
                 f"a join takes pyarrow.RecordBatch, not {type(batch).__name__}. Of a table, push "
-                "each of table.to_batches()."
+                "each of table.to_batches(); of a pandas frame, pa.RecordBatch.from_pandas(frame)."
             )
         wanted, given = self.stream_schema, batch.schema
         if given.equals(wanted, check_metadata=True):
@@ -233,10 +233,14 @@ def _require_meeting(ours: str, theirs: str, here: pa.DataType, there: pa.DataTy
     try:
         KeyMeeting((here,), (there,))
     except KeyTypeError as error:
+        hint = ""
+        if pa.types.is_string(here) or pa.types.is_string(there):
+            hint = (
+                " The types of a master from a CSV file are chosen when it is built: "
+                f"types={{{theirs!r}: '{here}'}} (--type {theirs}={here})."
+            )
         raise KeyTypeError(
-            f"the stream's column {ours!r} and the master's {theirs!r}: {error} The types of a "
-            f"master from a CSV file are chosen when it is built: types={{{theirs!r}: 'string'}} "
-            f"(--type {theirs}=string)."
+            f"the stream's column {ours!r} and the master's {theirs!r}: {error}{hint}"
         ) from error
 
 

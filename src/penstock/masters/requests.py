@@ -11,6 +11,8 @@ from penstock.errors import KeyTypeError, MasterError, SchemaError
 from penstock.keys import Int64s, KeyMeeting, Keys, family, is_exact
 from penstock.masters.base import PageNumbers
 
+_DELIMITERS = frozenset(",;|\t")
+
 
 def keys_for(
     keys: Keys | pa.Array | pa.ChunkedArray, key_types: Sequence[pa.DataType], seed: int
@@ -37,6 +39,11 @@ def key_names(key: str | Sequence[str], schema: pa.Schema, where: str) -> tuple[
     names = tuple(part for name in given for part in _parts(name, schema))
     if not names or len(set(names)) < len(names):
         raise SchemaError(f"a key is one column or several different ones, not {list(names)}.")
+    if len(schema) == 1 and names != tuple(schema.names) and _DELIMITERS & set(schema.names[0]):
+        raise SchemaError(
+            f"{where} has one column, {schema.names[0]!r}, and no {names[0]!r}: that looks like a "
+            "CSV file with another delimiter; pass delimiter=… (--delimiter)."
+        )
     for number in column_numbers(schema, names, where):
         column = schema.field(number)
         if pa.types.is_null(column.type):

@@ -41,6 +41,11 @@ def open_source(source: Any, csv: CsvOptions = _NOTHING_GIVEN) -> Source:
     """Tell what the source is and open it; raises MasterError for what cannot be read."""
     if isinstance(source, str | Path):
         path = Path(source)
+        if str(source) == "-" and not path.exists():
+            raise MasterError(
+                "a source is read more than once, which standard input (-) cannot be. Write it to "
+                "a file first, or pass record batches from Python."
+            )
         try:
             opened = _open_path(path, csv)
         except (OSError, pa.ArrowException) as error:
