@@ -122,7 +122,7 @@ def admits_again_after_a_failure(join: SemiStreamJoin) -> None:
     push = join.push
 
     def again(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        join._interrupted = None
+        join._interrupted = []
         return push(batch)
 
     join.push = again
