@@ -29,6 +29,12 @@ _CUT = 0.7
 """Keys whose rows alone are worth less than this part of that are not even weighed."""
 
 
+@njit(inline="always")
+def _expected(mean, trust, matches):  # type: ignore[no-untyped-def]
+    """A key's matches, drawn towards its page's mean, less what they owe to chance."""
+    return mean + trust * (matches - mean) - trust * _OWED_TO_CHANCE
+
+
 @njit(cache=True, nogil=True)
 def _look_over(  # type: ignore[no-untyped-def]
     starts, matches, waiting, usual, keys, window_row, row_nbytes, mean, trust, known, candidate
@@ -57,7 +63,7 @@ def _look_over(  # type: ignore[no-untyped-def]
         least = _CUT * _ENTER * row_nbytes * gathered / worth
         mass = 0.0
         for i in range(first, last):
-            likely = average + trusted * (matches[i] - average - _OWED_TO_CHANCE)
+            likely = _expected(average, trusted, matches[i])
             candidate[i] = matches[i] > 0 and likely >= least
             mass += likely * candidate[i]
         if mass > (1.0 - _CUT * _CUT) * gathered or worth > _ENTER * row_nbytes * on_page:
@@ -95,8 +101,7 @@ def _choose(  # type: ignore[no-untyped-def]
         gathered, seen = waiting[page], last - first
         discount = trust[page] * _OWED_TO_CHANCE
         for i in range(first, last):
-            expected = mean[page] + trust[page] * (matches[i] - mean[page]) - discount
-            likely[i] = max(0.0, expected)
+            likely[i] = max(0.0, _expected(mean[page], trust[page], matches[i]))
         order = np.argsort(-likely[first:last] / sizes[first:last])
         mass, held, best, take = 0.0, 0.0, 0.0, 0
         for j in range(order.size):

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from penstock.admission import Candidates
 from penstock.cheaper_to_hold import CheaperToHold, PagesRead, Rates
-from penstock.copying import plain_width
+from penstock.copying import Layout
 from penstock.fronts import TupleCache
 from penstock.joins.answers import PageRows, Unmatchable
 from penstock.joins.base import SemiStreamJoin
@@ -116,22 +116,25 @@ class _RootJoinOperator(YieldingCache):
         self._loaded = 0
         self.complete = False
         """Whether all of R is in the cache."""
-        self._fits = self._whole_nbytes() <= _WHOLE * sizing.free
-        if self._fits:
-            # More than the estimate where there is more; what is not needed goes back.
-            self._move_line(int(_WHOLE * sizing.free) - cache.limit)
-        else:
+        self._fits = self._can_hold_all()
+        if not self._fits:
             window_rows = self.window.limit / self.window.row_nbytes
             self._size_rounds(2 * window_rows / max(master.num_pages, 1))
 
-    def _whole_nbytes(self) -> int:
-        """Bytes of a cache that holds all of R, by estimate: texts are shared out by columns."""
-        master, cached = self.master, self.cache.store.schema
-        wide = [f.name for f in master.schema if plain_width(f.type) is None]
-        plain = sum(plain_width(f.type) or 0 for f in master.schema)
-        values = max(master.data_nbytes - master.num_rows * plain, 0)
-        part = len(set(wide) & set(cached.names)) / max(len(wide), 1)
-        return self.cache.limit_for(master.num_rows, int(values * part))
+    def _can_hold_all(self) -> bool:
+        """Whether all of R fits, by estimate; if so the cache gets all that it may take.
+
+        Texts are shared out by columns. What turns out not to be needed goes back.
+        """
+        master, layout = self.master, Layout(self.master.schema)
+        wide = {name for i, name in enumerate(layout.names) if i not in layout.numbers}
+        values = max(master.data_nbytes - master.num_rows * layout.lanes.row_nbytes, 0)
+        part = len(wide & set(self.cache.store.schema.names)) / max(len(wide), 1)
+        most = int(_WHOLE * (self.cache.limit + self.window.limit))
+        if self.cache.limit_for(master.num_rows, int(values * part)) > most:
+            return False
+        self._move_line(most - self.cache.limit)
+        return True
 
     # -- all of R in memory -----------------------------------------------------------------
 
@@ -178,10 +181,7 @@ class _RootJoinOperator(YieldingCache):
         if self.complete or self._loaded:
             self.cache.clear()
             self.complete, self._loaded = False, 0
-        free = self.cache.limit + self.window.limit
-        self._fits = self._fits and self._whole_nbytes() <= _WHOLE * free
-        if self._fits:
-            self._move_line(int(_WHOLE * free) - self.cache.limit)
+        self._fits = self._fits and self._can_hold_all()
 
     # -- reading ----------------------------------------------------------------------------
 
