@@ -46,6 +46,18 @@ def run_module(
         return message, f"the measuring process ended with code {process.returncode}{why}"
 
 
+def speaker() -> Callable[[Message], None]:
+    """In such a process: says messages. Whatever else is printed from now on goes to the errors."""
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+
+    def say(message: Message) -> None:
+        answers.write(json.dumps(message) + "\n")
+        answers.flush()
+
+    return say
+
+
 def _converse(process: subprocess.Popen[bytes], task: Message, listen: Listener) -> Message:
     assert process.stdin is not None
     assert process.stdout is not None

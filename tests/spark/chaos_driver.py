@@ -8,7 +8,6 @@ itself. It stops the query, and itself, when its standard input ends.
 from __future__ import annotations
 
 import json
-import os
 import sys
 import threading
 from pathlib import Path
@@ -20,6 +19,7 @@ from pyspark.sql.types import StructField, StructType
 
 import penstock
 from penstock.errors import StateError
+from penstock.side_process import speaker
 from penstock.spark import local_session
 from penstock.spark.schemas import spark_type
 
@@ -53,13 +53,7 @@ def start(spark: SparkSession, task: dict[str, Any]) -> Any:
 
 
 def main() -> None:
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)
-
-    def say(message: dict[str, Any]) -> None:
-        answers.write(json.dumps(message) + "\n")
-        answers.flush()
-
+    say = speaker()
     task = json.loads(sys.stdin.readline())
     spark = local_session(
         "penstock-chaos",

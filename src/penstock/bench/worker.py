@@ -17,6 +17,7 @@ from penstock.bench.feed import Feed
 from penstock.bench.join import measure_join, warm_up
 from penstock.bench.resident import use_one_core
 from penstock.errors import PenstockError
+from penstock.side_process import speaker
 
 
 def run(task: dict[str, Any], feed: Feed) -> dict[str, Any]:
@@ -37,15 +38,8 @@ def feed_of(task: dict[str, Any], say: Any, source: int) -> Feed:
 
 
 def main() -> None:
-    # Standard output is for the protocol alone: whatever a library prints goes to the errors.
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)
+    say = speaker()
     source = os.dup(0)
-
-    def say(message: dict[str, Any]) -> None:
-        answers.write(json.dumps(message) + "\n")
-        answers.flush()
-
     use_one_core()
     try:
         task = json.loads(_line(source))

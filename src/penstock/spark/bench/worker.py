@@ -7,24 +7,16 @@ is left out, or an error.
 from __future__ import annotations
 
 import json
-import os
 import sys
 from pathlib import Path
-from typing import Any
 
 from penstock.errors import PenstockError, StateError
+from penstock.side_process import speaker
 from penstock.spark.bench.case import SparkCase
 
 
 def main() -> None:
-    # Standard output is for the protocol alone: whatever a library prints goes to the errors.
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)
-
-    def say(message: dict[str, Any]) -> None:
-        answers.write(json.dumps(message) + "\n")
-        answers.flush()
-
+    say = speaker()
     task = json.loads(sys.stdin.readline())
     try:
         from penstock.spark.bench.measuring import measure
