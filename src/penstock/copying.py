@@ -69,10 +69,23 @@ def prefetch(typing, address):  # type: ignore[no-untyped-def]
     return types.none(types.int64), generate
 
 
-_load64, _store64 = _access(64)
-_load32, _store32 = _access(32)
-_load16, _store16 = _access(16)
-_load8, _store8 = _access(8)
+load64, store64 = _access(64)
+load32, store32 = _access(32)
+load16, store16 = _access(16)
+load8, store8 = _access(8)
+
+
+@njit(inline="always")
+def store_word(width, target, source):  # type: ignore[no-untyped-def]
+    """Copy a word of so many bytes from one address to another."""
+    if width == 8:
+        store64(target, load64(source))
+    elif width == 4:
+        store32(target, load32(source))
+    elif width == 2:
+        store16(target, load16(source))
+    else:
+        store8(target, load8(source))
 
 
 @njit(inline="always")
@@ -80,16 +93,16 @@ def _copy(width, source, target, target_step, to, count):  # type: ignore[no-unt
     """`count` values, from addresses to places."""
     if width == 8:
         for i in range(count):
-            _store64(target + to[i] * target_step, _load64(source[i]))
+            store64(target + to[i] * target_step, load64(source[i]))
     elif width == 4:
         for i in range(count):
-            _store32(target + to[i] * target_step, _load32(source[i]))
+            store32(target + to[i] * target_step, load32(source[i]))
     elif width == 2:
         for i in range(count):
-            _store16(target + to[i] * target_step, _load16(source[i]))
+            store16(target + to[i] * target_step, load16(source[i]))
     else:
         for i in range(count):
-            _store8(target + to[i] * target_step, _load8(source[i]))
+            store8(target + to[i] * target_step, load8(source[i]))
 
 
 @njit(inline="always")
@@ -97,19 +110,19 @@ def _gather(width, source, step, local, target, target_step, count):  # type: ig
     """`count` values, from rows of one chunk, one after the other."""
     if width == 8 and target_step == 8:
         for i in range(count):
-            _store64(target + i * 8, _load64(source + local[i] * step))
+            store64(target + i * 8, load64(source + local[i] * step))
     elif width == 8:
         for i in range(count):
-            _store64(target + i * target_step, _load64(source + local[i] * step))
+            store64(target + i * target_step, load64(source + local[i] * step))
     elif width == 4:
         for i in range(count):
-            _store32(target + i * target_step, _load32(source + local[i] * step))
+            store32(target + i * target_step, load32(source + local[i] * step))
     elif width == 2:
         for i in range(count):
-            _store16(target + i * target_step, _load16(source + local[i] * step))
+            store16(target + i * target_step, load16(source + local[i] * step))
     else:
         for i in range(count):
-            _store8(target + i * target_step, _load8(source + local[i] * step))
+            store8(target + i * target_step, load8(source + local[i] * step))
 
 
 @njit(inline="always")
@@ -117,16 +130,16 @@ def _scatter(width, source, step, local, target, target_step, to, count):  # typ
     """`count` values, from rows of one chunk to places."""
     if width == 8:
         for i in range(count):
-            _store64(target + to[i] * target_step, _load64(source + local[i] * step))
+            store64(target + to[i] * target_step, load64(source + local[i] * step))
     elif width == 4:
         for i in range(count):
-            _store32(target + to[i] * target_step, _load32(source + local[i] * step))
+            store32(target + to[i] * target_step, load32(source + local[i] * step))
     elif width == 2:
         for i in range(count):
-            _store16(target + to[i] * target_step, _load16(source + local[i] * step))
+            store16(target + to[i] * target_step, load16(source + local[i] * step))
     else:
         for i in range(count):
-            _store8(target + to[i] * target_step, _load8(source + local[i] * step))
+            store8(target + to[i] * target_step, load8(source + local[i] * step))
 
 
 @njit(cache=True, nogil=True)
@@ -189,12 +202,12 @@ def _copy_rows(widths, sources, steps, starts, rows, targets, target_steps, plac
 @njit(cache=True, nogil=True)
 def _look_into(struct, columns, widths, addresses, may_be_null):  # type: ignore[no-untyped-def]
     """Where the values of some children of an exported array lie, and whether any may be null."""
-    children = _load64(struct + 48)
+    children = load64(struct + 48)
     for i in range(columns.size):
-        child = _load64(children + 8 * columns[i])
-        buffers = _load64(child + 40)
-        addresses[i] = _load64(buffers + 8) + _load64(child + 16) * widths[i]
-        may_be_null[i] = _load64(buffers) != 0 and _load64(child + 8) != 0
+        child = load64(children + 8 * columns[i])
+        buffers = load64(child + 40)
+        addresses[i] = load64(buffers + 8) + load64(child + 16) * widths[i]
+        may_be_null[i] = load64(buffers) != 0 and load64(child + 8) != 0
 
 
 _RELEASE = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
@@ -273,8 +286,6 @@ class Frame:
 
     def fill(self, sources: Int64s, steps: Int64s, starts: Int64s, rows: npt.NDArray[Any]) -> None:
         """Copy these rows, from an address for each lane and chunk, by steps of each lane."""
-        starts_here = list(accumulate(self._room, initial=self._memory.address))
-        targets = np.array(starts_here[:-1], dtype=np.int64)
         lanes = self.lanes
         _copy_rows(
             lanes.unit,
@@ -282,10 +293,15 @@ class Frame:
             steps,
             starts,
             rows,
-            lanes.starting_at(targets),
+            self.lane_addresses(),
             lanes.value_nbytes,
             _NOWHERE,
         )
+
+    def lane_addresses(self) -> Int64s:
+        """Where each lane's first word is to be."""
+        starts_here = list(accumulate(self._room, initial=self._memory.address))
+        return self.lanes.starting_at(np.array(starts_here[:-1], dtype=np.int64))
 
     def arrays(self) -> list[pa.Array]:
         """The columns, of which none is null."""

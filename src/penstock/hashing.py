@@ -59,7 +59,7 @@ _load: Any = intrinsic(_load_unaligned)
 
 
 @njit(cache=True, nogil=True)
-def _hash_at(at, size, seed):  # type: ignore[no-untyped-def]
+def hash_at(at, size, seed):  # type: ignore[no-untyped-def]
     end = at + np.uintp(size)
     if size >= 32:
         a, b = seed + _P1 + _P2, seed + _P2
@@ -91,14 +91,14 @@ def _hash_at(at, size, seed):  # type: ignore[no-untyped-def]
 def _hash_spans(data, starts, lengths, hashes):  # type: ignore[no-untyped-def]
     base = np.uintp(data.ctypes.data)
     for row in range(hashes.size):
-        hashes[row] = _hash_at(base + np.uintp(starts[row]), lengths[row], hashes[row])
+        hashes[row] = hash_at(base + np.uintp(starts[row]), lengths[row], hashes[row])
 
 
 @njit(cache=True, nogil=True)
 def _first_unlike(data, starts, lengths, checksums, first, last):  # type: ignore[no-untyped-def]
     base = np.uintp(data.ctypes.data)
     for row in range(first, last):
-        found = _hash_at(base + np.uintp(starts[row]), lengths[row], np.uint64(0))
+        found = hash_at(base + np.uintp(starts[row]), lengths[row], np.uint64(0))
         if np.uint32(found) != checksums[row]:
             return row
     return -1

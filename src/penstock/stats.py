@@ -166,6 +166,10 @@ class Counters:
         if total > self.held_bytes_max:
             self.held_bytes_max, self.held_by_part = total, parts
 
+    def forget_held(self) -> None:
+        """What was held is counted from now on."""
+        self.held_bytes_max, self.held_by_part = 0, {}
+
     def snapshot(self, io_reads: int, bytes_read: int) -> JoinStats:
         last = int(np.flatnonzero(self._waits)[-1]) + 1 if self._waits.any() else 0
         waits = WaitHistogram(tuple(self._waits[:last].tolist()), self._longest)

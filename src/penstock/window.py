@@ -409,20 +409,20 @@ class Window:
 
     def in_order(self) -> Slots:
         """The slots of all rows that wait for a page, oldest first."""
-        slots, _ = self._listed()
+        slots, _ = self.listed()
         return slots[np.argsort(self._stamp[slots], kind="stable")]
 
     def in_order_with_pages(self) -> tuple[Slots, Int64s]:
         """The slots of all rows that wait for a page, oldest first, and their pages."""
-        slots, pages_of = self._listed()
+        slots, pages_of = self.listed()
         order = np.argsort(self._stamp[slots], kind="stable")
         return slots[order], pages_of[order]
 
     def widest_of(self, pages: Int64s | None = None) -> int:
         """Bytes of the widest row that waits for these pages, or for any, its slot aside."""
-        return self.store.widest(self._listed(pages)[0]) if self.store.has_values else 0
+        return self.store.widest(self.listed(pages)[0]) if self.store.has_values else 0
 
-    def _listed(self, pages: Int64s | None = None) -> tuple[Slots, Int64s]:
+    def listed(self, pages: Int64s | None = None) -> tuple[Slots, Int64s]:
         """The slots of the rows that wait for these pages, or for any, and their pages."""
         pages = np.flatnonzero(self.count) if pages is None else pages
         slots = np.empty(int(self.count[pages].sum()), dtype=np.int32)
@@ -478,11 +478,11 @@ class Window:
         shift = max(oldest, newest - _UINT32 + 2**31) - self._base
         self._stamp[slots] = np.maximum(self._stamp[slots].astype(np.int64) - shift, 0)
         self._base += shift
-        self._total[:] = self._sums(*self._listed())
+        self._total[:] = self._sums(*self.listed())
 
     def check_invariants(self) -> None:
         """Every row on exactly one chain, counts and sums true, the queue complete."""
-        slots, pages_of = self._listed()
+        slots, pages_of = self.listed()
         if len(np.unique(slots)) != len(slots):
             raise PenstockError("a waiting row hangs on two chains")
         if not np.array_equal(np.bincount(pages_of, minlength=self.num_pages), self.count):

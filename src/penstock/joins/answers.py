@@ -17,6 +17,7 @@ from penstock.joins.binding import Binding
 from penstock.keys import NO_SUCH_ROW, Int64s, Keys, equal_rows
 from penstock.masters.fences import pages_of
 from penstock.memory import in_one_piece
+from penstock.packed import PackedRows
 from penstock.rows import NONE, Slots, widest_nbytes
 
 
@@ -100,6 +101,42 @@ class CacheHits(Answer):
             stream = take_columns(self._batch, rows, self._binding.stream_layout)
         taken = self._cache.take(slots)
         return self._binding.compose(stream, [taken[i] for i in self._cached])
+
+
+class PackedHits(Answer):
+    """Rows whose key is among the packed rows of R, each with its one row."""
+
+    def __init__(
+        self,
+        binding: Binding,
+        batch: pa.RecordBatch,
+        rows: Int64s,
+        positions: Int64s,
+        packed: PackedRows,
+        chosen: list[int],
+    ) -> None:
+        self._binding, self._batch, self._rows = binding, batch, rows
+        self._positions, self._packed, self._chosen = positions, packed, chosen
+        self._at = 0
+        self.rows_left = len(rows)
+        self.widest = binding.widest(batch)
+
+    @property
+    def nbytes(self) -> int:
+        return 0
+
+    def next(self, most: int) -> pa.RecordBatch | None:
+        if not self.rows_left:
+            return None
+        rows = self._rows[self._at : self._at + most]
+        positions = self._positions[self._at : self._at + most]
+        self._at += len(rows)
+        self.rows_left -= len(rows)
+        stream = self._batch.columns
+        if len(rows) < self._batch.num_rows:
+            stream = take_columns(self._batch, rows, self._binding.stream_layout)
+        taken = self._packed.take(positions)
+        return self._binding.compose(stream, [taken[i] for i in self._chosen])
 
 
 class PageRows:
@@ -224,5 +261,54 @@ class PageMatches(Answer):
             chosen = take_columns(self._page.output, here, binding.partner_layout)
             return binding.compose(stream, chosen)
         chosen = take(self._page.output, pa.array(here, mask=missing)).columns
+        reasons = np.where(missing, np.uint8(NO_SUCH_ROW), np.uint8(0))
+        return binding.compose(stream, chosen, reasons)
+
+
+class RowsFound(Answer):
+    """Rows that waited, with the one row of R that was looked up for each, or none."""
+
+    def __init__(
+        self,
+        binding: Binding,
+        stream: pa.RecordBatch,
+        at: Int64s,
+        found: npt.NDArray[np.bool_],
+        columns: list[pa.Array],
+    ) -> None:
+        """`at` says which of the rows looked up is each stream row's; `found` which there are."""
+        self._binding, self._stream = binding, stream
+        self._partners = pa.RecordBatch.from_arrays(columns, schema=binding.partner_schema)
+        self._nbytes = binding.stream_layout.nbytes(stream) + self._partners.nbytes
+        self.widest = binding.widest(stream)
+        self._missing = None if found.all() else ~found[at]
+        self.unmatched = 0 if self._missing is None else int(np.count_nonzero(self._missing))
+        self._rows: Int64s | None = None
+        if self.unmatched and binding.on_miss == "drop":
+            assert self._missing is not None
+            self._rows, self._missing = np.flatnonzero(~self._missing), None
+            at = at[self._rows]
+        self._partner_at, self._at = at, 0
+        self.rows_left = len(at)
+
+    @property
+    def nbytes(self) -> int:
+        return self._nbytes if self.rows_left else 0
+
+    def next(self, most: int) -> pa.RecordBatch | None:
+        if not self.rows_left:
+            return None
+        binding, part = self._binding, slice(self._at, self._at + most)
+        at = self._partner_at[part]
+        self._at += len(at)
+        self.rows_left -= len(at)
+        stream = self._stream.columns
+        if len(at) < self._stream.num_rows:
+            rows = np.arange(part.start, self._at) if self._rows is None else self._rows[part]
+            stream = take_columns(self._stream, rows, binding.stream_layout)
+        missing = None if self._missing is None else self._missing[part]
+        if missing is None or not missing.any():
+            return binding.compose(stream, take_columns(self._partners, at, binding.partner_layout))
+        chosen = take(self._partners, pa.array(at, mask=missing)).columns
         reasons = np.where(missing, np.uint8(NO_SUCH_ROW), np.uint8(0))
         return binding.compose(stream, chosen, reasons)

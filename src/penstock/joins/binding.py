@@ -91,11 +91,14 @@ class Binding:
         return Layout(self.output_schema)
 
     @cached_property
-    def partner_layout(self) -> Layout:
-        """Of the columns that R adds."""
+    def partner_schema(self) -> pa.Schema:
+        """The columns that R adds."""
         first = len(self.stream_schema)
-        fields = [self.output_schema.field(first + i) for i in range(len(self.columns))]
-        return Layout(pa.schema(fields))
+        return pa.schema([self.output_schema.field(first + i) for i in range(len(self.columns))])
+
+    @cached_property
+    def partner_layout(self) -> Layout:
+        return Layout(self.partner_schema)
 
     @cached_property
     def read_columns(self) -> list[str]:
@@ -149,9 +152,7 @@ class Binding:
 
     def nulls(self, rows: int) -> list[pa.Array]:
         """The master's columns of rows without a partner."""
-        first = len(self.stream_schema)
-        fields = [self.output_schema.field(first + i) for i in range(len(self.columns))]
-        return [pa.nulls(rows, f.type) for f in fields]
+        return [pa.nulls(rows, t) for t in self.partner_schema.types]
 
 
 def _pairs(on: object, key: tuple[str, ...]) -> list[tuple[str, str]]:

@@ -11,17 +11,16 @@ import pyarrow as pa
 
 from penstock.admission import Candidates
 from penstock.cheaper_to_hold import CheaperToHold, PagesRead, Rates
-from penstock.copying import Layout
 from penstock.fronts import TupleCache
-from penstock.joins.answers import PageRows, Unmatchable
 from penstock.joins.base import SemiStreamJoin
 from penstock.joins.binding import Binding
+from penstock.joins.holding_all import HoldsAllOfR
 from penstock.joins.plan import Clock, JoinPlan
 from penstock.joins.progress import OpenPages, matched_keys, whole_keys
 from penstock.joins.read_ahead import ReadAhead
 from penstock.joins.sizing import Sizing
-from penstock.joins.yielding_cache import LEAST_CACHE, YieldingCache
-from penstock.keys import NO_SUCH_ROW, Int64s, Keys, columns_of
+from penstock.joins.yielding_cache import LEAST_CACHE
+from penstock.keys import Int64s, Keys, columns_of
 from penstock.masters.base import Changes, Master
 from penstock.rows import Slots
 from penstock.schedules import LongestTotalWait
@@ -39,8 +38,6 @@ _LARGE_BUDGET = 20_000_000
 same share of the budget is worth more."""
 _WORTH_LEARNING = 96
 """Rows per page that a flush must have answered since it last learnt from a round."""
-_WHOLE = 0.9
-"""Share of the free bytes that a cache of all of R may take."""
 _RECENT = 0.1
 """Weight of the last round in what a round asks of the cache."""
 
@@ -57,7 +54,9 @@ class RootJoin(JoinPlan):
 
     The front cache takes a row of R when the bytes of stream rows that would wait for it are more
     than the row's own. Cache and window draw on the same bytes, and the line between them moves
-    with the stream. If all of R fits, all of R is held.
+    with the stream. If all of R fits, all of R is held; with `pack`, also if it fits packed, which
+    takes a third of the bytes or less where columns are numbers and no key has two rows. (Then
+    nothing is read but once, and there is no schedule to speak of: experiments leave it off.)
 
     Pages: near the read bound. Bytes: the budget. Probes: one per row, one binary search of the
     fences per row that waits, O(pages / rows of a round) scores per row that waits.
@@ -74,6 +73,7 @@ class RootJoin(JoinPlan):
     """
 
     title: ClassVar[str] = "ROOTJOIN"
+    pack: bool = False
 
     def _operator(self, master: Master, binding: Binding, clock: Clock) -> SemiStreamJoin:
         thrift = 2.0 if self.budget_bytes < _LARGE_BUDGET else 1.15
@@ -81,9 +81,7 @@ class RootJoin(JoinPlan):
         return _RootJoinOperator(self, master, binding, clock, sizing)
 
 
-class _RootJoinOperator(YieldingCache):
-    cache: TupleCache
-
+class _RootJoinOperator(HoldsAllOfR):
     def __init__(
         self, plan: RootJoin, master: Master, binding: Binding, clock: Clock, sizing: Sizing
     ) -> None:
@@ -113,75 +111,17 @@ class _RootJoinOperator(YieldingCache):
         self._rounds_since = (0, 0)
         self._pages_due = self._due_nbytes = 0
         self._epoch = self._epoch_end = 0
-        self._loaded = 0
-        self.complete = False
-        """Whether all of R is in the cache."""
-        self._fits = self._can_hold_all()
+        self._packs = plan.pack
+        self._plan_to_hold_all()
         if not self._fits:
             window_rows = self.window.limit / self.window.row_nbytes
             self._size_rounds(2 * window_rows / max(master.num_pages, 1))
-
-    def _can_hold_all(self) -> bool:
-        """Whether all of R fits, by estimate; if so the cache gets all that it may take.
-
-        Texts are shared out by columns. What turns out not to be needed goes back.
-        """
-        master, layout = self.master, Layout(self.master.schema)
-        wide = {name for i, name in enumerate(layout.names) if i not in layout.numbers}
-        values = max(master.data_nbytes - master.num_rows * layout.lanes.row_nbytes, 0)
-        part = len(wide & set(self.cache.store.schema.names)) / max(len(wide), 1)
-        most = int(_WHOLE * (self.cache.limit + self.window.limit))
-        if self.cache.limit_for(master.num_rows, int(values * part)) > most:
-            return False
-        self._move_line(most - self.cache.limit)
-        return True
-
-    # -- all of R in memory -----------------------------------------------------------------
-
-    def _work_on_hand(self) -> bool:
-        if self._fits and not self.complete and (self._hand or self._slice is not None):
-            self._load_some()
-            return True
-        return super()._work_on_hand()
-
-    def _load_some(self) -> None:
-        first = self._loaded
-        last = min(first + self.pages_per_read, self.master.num_pages)
-        pages = np.arange(first, last)
-        rows = PageRows(self.binding, self.fetched(pages))
-        if not rows.clean:
-            self._empty_cache()
-            return
-        self._counters.page_reads += len(pages)
-        keys = whole_keys(rows, self.cache.store.schema)
-        if self.cache.fitting(keys.batch, keys.first, keys.rows) < len(keys):
-            self._empty_cache()
-            return
-        self.cache.add(keys.codes, keys.first, keys.rows, keys.batch, np.zeros_like(keys.first))
-        self._loaded = last
-        self.complete = last == self.master.num_pages
-        if self.complete:
-            self._move_line(self.cache.nbytes - self.cache.limit)
-
-    def _begin_to_wait(
-        self, batch: pa.RecordBatch, arrivals: Int64s, misses: Int64s, keys: Keys
-    ) -> None:
-        if not self.complete:
-            super()._begin_to_wait(batch, arrivals, misses, keys)
-            return
-        reasons = np.full(len(misses), NO_SUCH_ROW, dtype=np.uint8)
-        self._counters.unmatched += len(misses)
-        self._answers.append(Unmatchable(self.binding, batch, misses, reasons))
 
     def _go_over(self, changes: Changes) -> None:
         if self._ahead is not None:
             self._ahead.drop()
         super()._go_over(changes)
         self._roots = None
-        if self.complete or self._loaded:
-            self.cache.clear()
-            self.complete, self._loaded = False, 0
-        self._fits = self._fits and self._can_hold_all()
 
     # -- reading ----------------------------------------------------------------------------
 
@@ -260,15 +200,6 @@ class _RootJoinOperator(YieldingCache):
             self.window.limit += self._due_nbytes
             self._pages_due = 0
         super()._make_room_for_pages()
-
-    def _give_way(self, wanted: int) -> None:
-        """A batch that needs the cache's bytes gets them; what was cached can be read again."""
-        self._empty_cache()
-
-    def _empty_cache(self) -> None:
-        self.cache.clear()
-        self._fits = self.complete = False
-        self._move_line(LEAST_CACHE - self.cache.limit)
 
     # -- the line between window and cache ----------------------------------------------------
 
@@ -384,7 +315,3 @@ class _RootJoinOperator(YieldingCache):
             return self.cache.store.take_columns(self._cached_key, first_rows)
 
         return self.master.page_of(Keys.of_codes(codes, columns, meeting.seed))
-
-    def _move_line(self, to_cache: int) -> None:
-        self.cache.limit += to_cache
-        self.window.limit -= to_cache

@@ -11,14 +11,15 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.errors import MasterError, StateError
-from penstock.keys import Keys
+from penstock.keys import Int64s, Keys
 from penstock.masters.base import Changes, PageNumbers, ReadCount
 from penstock.masters.fences import pages_of
 from penstock.masters.forks import renew_after_fork
 from penstock.masters.matching import WantedKeys
 from penstock.masters.page_index import PageIndex
+from penstock.masters.page_runs import together
 from penstock.masters.plain_types import measurable
-from penstock.masters.requests import column_numbers, keys_for, no_rows, page_numbers
+from penstock.masters.requests import column_numbers, keys_for, no_rows, page_numbers, ranges
 from penstock.memory import in_one_piece
 
 if TYPE_CHECKING:
@@ -146,6 +147,29 @@ class IndexedPages(ABC, Generic[Version]):
             found.append(rows.select(list(columns)).filter(pa.array(ours)))
             del rows  # so that the next read has their buffer
         return pa.concat_batches(found) if found else no_rows(self.schema, columns)
+
+    # -- runs of neighbouring pages, the first run at page 0 ----------------------------------
+
+    def run_rows(self, pages: int) -> int:
+        """Rows of the largest run of that many pages."""
+        rows = self._in_use().index.rows
+        return int(np.add.reduceat(rows, np.arange(0, len(rows), pages), dtype=np.int64).max())
+
+    def run_nbytes(self, pages: int) -> int:
+        """Bytes of the largest run as one chunk of all columns, at the most."""
+        # One page with nulls gives the whole run a bit for each row.
+        bits = -(-self.run_rows(pages) // 8) * len(self.schema)
+        return int(self._run_lengths(pages).max()) + bits
+
+    def read_runs(self, firsts: Int64s, counts: Int64s, columns: Sequence[str]) -> pa.Table:
+        """These columns of runs of so many pages from each first one on; a chunk for each run."""
+        return together(self.read(ranges(firsts, counts), columns), counts)
+
+    def _run_lengths(self, pages: int) -> Int64s:
+        """Bytes of every run in the file."""
+        offsets = self._in_use().index.offsets
+        ends = np.append(np.arange(0, len(offsets) - 1, pages), len(offsets) - 1)
+        return np.diff(offsets[ends])
 
     # -- versions ---------------------------------------------------------------------------
 

@@ -20,6 +20,7 @@ from penstock.masters.requests import (
     keys_for,
     no_rows,
     page_numbers,
+    ranges,
 )
 from penstock.memory import in_one_piece
 
@@ -115,6 +116,26 @@ class MemoryMaster:
     def buffer_nbytes(self, pages: int) -> int:
         """Bytes of that many pages, the largest, as `read` returns them."""
         return int(self._held[min(pages, self.num_pages)])
+
+    def run_rows(self, pages: int) -> int:
+        """Rows of the largest run of that many neighbouring pages, the first at page 0."""
+        return int(np.add.reduceat(np.diff(self._bounds), self._run_starts(pages)).max())
+
+    def run_nbytes(self, pages: int) -> int:
+        """Bytes of the largest run."""
+        return int(np.add.reduceat(self._page_nbytes, self._run_starts(pages)).max())
+
+    def run_buffer_nbytes(self, pages: int, runs: int) -> int:
+        """Bytes of that many runs, the largest."""
+        sizes = np.add.reduceat(self._page_nbytes, self._run_starts(pages))
+        return int(np.sort(sizes)[::-1][:runs].sum())
+
+    def read_runs(self, firsts: Int64s, counts: Int64s, columns: Sequence[str]) -> pa.Table:
+        """These columns of runs of so many pages from each first one on; a chunk each, or fewer."""
+        return self.read(ranges(firsts, counts), columns)
+
+    def _run_starts(self, pages: int) -> Int64s:
+        return np.arange(0, self.num_pages, pages)
 
     def read(self, pages: Sequence[int] | PageNumbers, columns: Sequence[str]) -> pa.Table:
         """These columns of all rows of these pages, which ascend; in page and key order."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import weakref
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +26,11 @@ from penstock.masters.base import Changes, PageNumbers
 from penstock.masters.indexed_pages import IndexedPages
 from penstock.masters.info import MasterInfo
 from penstock.masters.page_index import FORMAT_VERSION, PageIndex, read_index
+from penstock.masters.page_runs import PagesRead, RunDecoder
+from penstock.masters.plain_types import measurable
+from penstock.masters.point_reads import MOST_THREADS, Found, PageUnread, PointReads
+from penstock.masters.requests import column_numbers, no_rows, page_numbers, ranges
+from penstock.masters.workers import Workers
 
 _PAGES_KNOWN = 1024
 _READ_BYTES = 8192
@@ -62,6 +68,7 @@ class _Version:
             self.close()
             raise MasterError(f"cannot read {path}: {error.strerror}.") from error
         self.identity = _identity(status)
+        self.points: dict[tuple[str, ...], PointReads | None] = {}
         self.file_bytes = status.st_size
 
 
@@ -92,6 +99,7 @@ class PageFileMaster(IndexedPages[_Version]):
         self.path = Path(path).absolute()
         self._options = (direct, threads)
         self._reader = AlignedReader(threads)
+        self._point_workers = Workers(MOST_THREADS - 1, "penstock-point")
         super().__init__(str(self.path), _Version(self.path, direct))
 
     def _adopt(self, opened: _Version) -> None:
@@ -105,6 +113,7 @@ class PageFileMaster(IndexedPages[_Version]):
 
     def _end_readers(self) -> None:
         self._reader.close()
+        self._point_workers.end()
 
     def buffer_nbytes(self, pages: int) -> int:
         """Bytes held while that many pages, the largest, are read and what was read is kept."""
@@ -115,7 +124,40 @@ class PageFileMaster(IndexedPages[_Version]):
         # No further page is larger than the last of those that are known.
         return int(self._held[-1] + (count - known) * (self._held[-1] - self._held[-2]))
 
+    def run_buffer_nbytes(self, pages: int, runs: int) -> int:
+        """Bytes held while `read_runs` reads that many runs of so many pages, the largest."""
+        lengths = np.sort(self._run_lengths(pages))[::-1][:runs]
+        described = min(pages, self.num_pages) * _described(self.schema)
+        held = int(covering_nbytes(lengths).sum()) + len(lengths) * self.run_nbytes(pages)
+        return GAP_BYTES + _READ_BYTES + described + held
+
+    def read_runs(self, firsts: Int64s, counts: Int64s, columns: Sequence[str]) -> pa.Table:
+        """These columns of runs of neighbouring pages, which ascend: a chunk for each run.
+
+        The rows are copied together, and stay as they are whatever is read next.
+        """
+        chosen = column_numbers(self.schema, columns, self._place)
+        with self._lock:
+            opened = self._in_use()
+            pages = page_numbers(ranges(firsts, counts), opened.index.num_pages)
+            if not len(pages):
+                return pa.Table.from_batches([no_rows(opened.schema, columns)])
+            read, decoder = self._read_pages(opened, pages), RunDecoder(opened.schema, chosen)
+            ends = np.cumsum(counts)
+            rows = np.add.reduceat(opened.index.rows[pages], ends - counts, dtype=np.int64)
+            spans = zip((ends - counts).tolist(), ends.tolist(), rows.tolist(), strict=True)
+            return pa.Table.from_batches(
+                [measurable(decoder.decode(read, *span)) for span in spans]
+            )
+
     def _read(self, opened: _Version, wanted: PageNumbers) -> list[pa.RecordBatch]:
+        buffer, positions, lengths = self._read_pages(opened, wanted)
+        raw = pa.py_buffer(buffer)
+        spans = zip(positions.tolist(), lengths.tolist(), strict=True)
+        return [pa.ipc.read_record_batch(raw.slice(*span), opened.schema) for span in spans]
+
+    def _read_pages(self, opened: _Version, wanted: PageNumbers) -> PagesRead:
+        """Read these pages and check them; counts what it reads."""
         offsets = opened.index.offsets
         starts, ends = offsets[wanted], offsets[wanted + 1]
         lengths = ends - starts
@@ -139,9 +181,50 @@ class PageFileMaster(IndexedPages[_Version]):
                 f"cannot read {self.path}: {error.strerror}. The read can be tried again."
             ) from error
         self._count(calls, nbytes)
-        raw = pa.py_buffer(buffer)
-        spans = zip(plan.positions.tolist(), lengths.tolist(), strict=True)
-        return [pa.ipc.read_record_batch(raw.slice(*span), opened.schema) for span in spans]
+        return PagesRead(buffer, plan.positions, lengths)
+
+    # -- single rows --------------------------------------------------------------------------
+
+    def _points(self, columns: Sequence[str] | None) -> PointReads | None:
+        """What looks these columns up, where that can be."""
+        if columns is None:
+            columns = [name for name in self.schema.names if name not in self.key]
+        opened, wanted = self._in_use(), tuple(columns)
+        if wanted not in opened.points:
+            column_numbers(self.schema, columns, self._place)
+            can = PointReads.can(opened.index, opened.schema, wanted)
+            opened.points[wanted] = PointReads(opened.index, opened.schema, wanted) if can else None
+        return opened.points[wanted]
+
+    def look_up_buffer(self, columns: Sequence[str] | None) -> int | None:
+        """The least buffer that `find_rows` takes; None where it cannot find these columns.
+
+        No columns are all but the key.
+        """
+        points = self._points(columns)
+        return None if points is None else points.least_nbytes
+
+    def find_rows(
+        self, codes: Int64s, pages: PageNumbers, columns: Sequence[str], buffer_nbytes: int
+    ) -> Found:
+        """These columns of the rows of these codes, distinct and ascending, each on its page.
+
+        For keys that are their own codes; `look_up_buffer` tells where that is so. Holds buffers of
+        so many bytes meanwhile, and no whole page longer than it takes to find the row.
+        """
+        with self._lock:
+            opened, points = self._in_use(), self._points(columns)
+            if points is None:
+                raise MasterError(f"{self._place} cannot look up {', '.join(columns)} by row.")
+            try:
+                found = points.find(opened.file, codes, pages, self._point_workers, buffer_nbytes)
+            except PageUnread as error:
+                if not error.damaged:
+                    # Whole pages are read with every error told apart.
+                    self._read(opened, np.array([error.page]))
+                raise self._damaged(error.page, "does not match its checksum") from error
+            self._count(found.calls, found.nbytes)
+            return found
 
     def _damaged(self, page: int, what: str) -> CorruptMasterError:
         return CorruptMasterError(
@@ -199,7 +282,11 @@ def _reopen(path: str, direct: bool, threads: int) -> PageFileMaster:
 def _held_by_reads(index: PageIndex, schema: pa.Schema) -> Int64s:
     """Bytes held while no page, the largest, the two largest … are read; up to some number."""
     lengths = np.sort(np.diff(index.offsets))[::-1][:_PAGES_KNOWN]
-    buffers = sum(len(pa.nulls(0, field.type).buffers()) for field in schema)
-    described = _PAGE_BYTES + buffers * _ARROW_BUFFER_BYTES
-    pages = np.cumsum(covering_nbytes(lengths) + described)
+    pages = np.cumsum(covering_nbytes(lengths) + _described(schema))
     return GAP_BYTES + _READ_BYTES + np.concatenate((np.zeros(1, dtype=np.int64), pages))
+
+
+def _described(schema: pa.Schema) -> int:
+    """Bytes that a page takes beside its rows."""
+    buffers = sum(len(pa.nulls(0, field.type).buffers()) for field in schema)
+    return _PAGE_BYTES + buffers * _ARROW_BUFFER_BYTES

@@ -91,6 +91,17 @@ def page_numbers(pages: Sequence[int] | PageNumbers, count: int) -> Int64s:
     return numbers
 
 
+def ranges(firsts: Int64s, counts: Int64s) -> Int64s:
+    """The numbers from each first on, so many of them.
+
+    >>> ranges(np.array([0, 8]), np.array([2, 3])).tolist()
+    [0, 1, 8, 9, 10]
+    """
+    ends = np.cumsum(counts)
+    within = np.arange(int(ends[-1]) if len(ends) else 0) - np.repeat(ends - counts, counts)
+    return np.repeat(firsts, counts) + within
+
+
 def no_rows(schema: pa.Schema, columns: Sequence[str]) -> pa.RecordBatch:
     """These columns of no rows."""
     chosen = pa.schema([schema.field(name) for name in columns], metadata=schema.metadata)

@@ -120,6 +120,16 @@ class StoredPageFileMaster(IndexedPages[_Stored]):
         largest = self._in_use().index.largest_page_nbytes
         return min(pages, self.num_pages) * (2 * largest + _PAGE_BYTES)
 
+    def run_buffer_nbytes(self, pages: int, runs: int) -> int:
+        """Bytes held while runs of so many pages, the largest, are read and copied together.
+
+        A page that nobody wants may lie between two runs, and is read along.
+        """
+        lengths = np.sort(self._run_lengths(pages))[::-1][:runs]
+        beside = self._in_use().index.largest_page_nbytes + self.run_nbytes(pages)
+        described = min(runs * pages, self.num_pages) * _PAGE_BYTES
+        return int(lengths.sum()) + len(lengths) * beside + described
+
     def _read(self, opened: _Stored, wanted: PageNumbers) -> list[pa.RecordBatch]:
         runs = np.split(wanted, np.flatnonzero(np.diff(wanted) > 2) + 1)
         sizes = [0] * len(runs)

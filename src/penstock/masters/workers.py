@@ -41,8 +41,10 @@ class Workers:
             self._pool = None
             return None
 
-    def share(self, work: Callable[[Part], None], parts: Iterable[Part]) -> None:
-        """Work on every part, here and in threads; whoever is free takes the next.
+    def share(
+        self, work: Callable[[Part], None], parts: Iterable[Part], most: int | None = None
+    ) -> None:
+        """Work on every part, here and in at most `most` threads; whoever is free takes the next.
 
         Raises the first error when nobody is at work any more, and the parts that are left then
         are not begun. Only if the wait is interrupted, threads may be at work on their last part.
@@ -63,7 +65,7 @@ class Workers:
 
         helping = self._helping = []
         try:
-            for _ in range(min(self._most, len(todo) - 1)):
+            for _ in range(min(self._most if most is None else most, len(todo) - 1)):
                 helper = self.begin(take_parts)
                 if helper is None:
                     break

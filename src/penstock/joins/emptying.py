@@ -1,0 +1,265 @@
+"""How a window is emptied where every row is to be answered now: rows of R one by one, and a cache
+that takes what the window does not need.
+
+A join that is flushed after every few batches has no use for a full window. What its cache holds
+then need not be cheaper than rows that wait: the bytes lie idle otherwise.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.fronts import TupleCache
+from penstock.joins.answers import RowsFound
+from penstock.joins.yielding_cache import YieldingCache
+from penstock.keys import Int64s
+from penstock.masters.base import Changes
+from penstock.masters.forks import renew_after_fork
+from penstock.masters.point_reads import MOST_BUFFER, Found
+from penstock.masters.workers import Workers
+from penstock.rows import Slots
+
+_BUFFER_SHARE = 12
+"""The part of the budget that the buffer of single rows may take."""
+_SPARE_WINDOW = 2.0
+"""The window keeps so many times what a flush found in it."""
+_LEAST_WINDOW = 1 / 16
+"""And this part of the free bytes."""
+_LEAVING = 8
+"""A cache that is full lets go of this part of its keys, the coldest."""
+_ONCE = 0.25
+"""And then takes in this part of the keys that a flush saw once."""
+_HIT = 16
+"""What a hit adds to a key's heat, which is halved each time that others have to go."""
+
+
+@dataclass(eq=False)
+class LookUp:
+    """Rows of R that were asked for, and the rows that wait for them."""
+
+    master: Any
+    arguments: tuple[Int64s, Int64s, tuple[str, ...], int]
+    state: object
+    pages: Int64s
+    slots: Slots
+    stream: pa.RecordBatch
+    at: Int64s
+    """Which of the codes is each row's."""
+    nbytes: int
+    _coming: Future[None] | None = None
+    _came: list[Found] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        renew_after_fork(self)
+
+    def after_fork(self) -> None:
+        self._coming, self._came = None, []
+
+    @property
+    def codes(self) -> Int64s:
+        return self.arguments[0]
+
+    def begin(self, workers: Workers) -> None:
+        """Look up in a thread, if there is one."""
+        self._coming = workers.begin(self._look_up)
+
+    def _look_up(self) -> None:
+        self._came.append(self.master.find_rows(*self.arguments))
+
+    def wait(self) -> None:
+        if self._coming is not None:
+            self._coming.exception()
+
+    def found(self) -> Found:
+        """What was found; raises what went wrong, and then asks anew."""
+        if self._coming is None:
+            self._look_up()
+        else:
+            self.wait()
+            coming, self._coming = self._coming, None
+            coming.result()
+        return self._came.pop()
+
+
+class EmptiesByLookUps(YieldingCache):
+    """A join that, to empty its window, looks single rows up where its master can."""
+
+    cache: TupleCache
+    _look_up_buffer: int | None = None
+    """Bytes to read single rows into; 0: this master cannot, None: not asked yet."""
+    _asked_for: LookUp | None = None
+    _reads_when_empty = 0
+    _emptying_since_push = False
+    _lot = np.random.default_rng(1)
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._look_up_workers = Workers(1, "penstock-look-up")
+
+    def _work_to_empty(self) -> bool:
+        if self._work_on_hand():
+            return True
+        if not len(self.window):
+            self._emptying_since_push = False
+            self._reads_when_empty = self._counters.page_reads
+            return False
+        if not self._emptying_since_push:
+            self._emptying_since_push = True
+            self._share_idle_bytes()
+        return self._look_some_up() or self._read_pages(self._next_to_empty())
+
+    def _go_over(self, changes: Changes) -> None:
+        self._forget_look_ups()
+        super()._go_over(changes)
+
+    def held_by_part(self) -> dict[str, int]:
+        parts = super().held_by_part()
+        parts["disk_buffer"] += self._look_up_buffer or 0
+        if self._asked_for is not None:
+            parts["answers"] += self._asked_for.nbytes
+        return parts
+
+    # -- rows of R by their keys --------------------------------------------------------------
+
+    def _can_look_up(self) -> bool:
+        """Whether rows can be looked up, with the buffer that there is room for."""
+        if self._look_up_buffer is None:
+            room = getattr(self.master, "look_up_buffer", None)
+            least = (
+                room(self.binding.columns) if room is not None and self.binding.columns else None
+            )
+            most = min(self.plan.budget_bytes // _BUFFER_SHARE, MOST_BUFFER)
+            buffer = max(most, least) if least is not None else 0
+            if self.window.limit - buffer < self._least_window:
+                buffer = 0
+            self._look_up_buffer = buffer
+            self._lower_window(buffer)
+        return self._look_up_buffer > 0
+
+    def _forget_look_ups(self) -> None:
+        self._drop_asked_for()
+        self.window.limit += self._look_up_buffer or 0
+        self._look_up_buffer = None
+
+    def _look_some_up(self) -> bool:
+        """Answer the rows of the first pages that any wait for; False if that must be done by
+        whole pages.
+        """
+        if not self._can_look_up() or self._overfull:
+            return False
+        asked = self._asked_for
+        if asked is None or asked.state != self._state():
+            asked = self._ask_for_next()
+        self._reading = True
+        found = asked.found()
+        self._reading = False
+        self._asked_for = None
+        window, counters, binding = self.window, self._counters, self.binding
+        answer = RowsFound(binding, asked.stream, asked.at, found.found, found.columns)
+        counters.page_reads += found.pages
+        counters.rows_read_for += len(asked.slots)
+        counters.unmatched += answer.unmatched
+        counters.waited(self._now - window.arrivals(asked.slots))
+        waited = window.count[asked.pages].astype(np.int64)
+        self.schedule.was_read(asked.pages, waited, window, self._now)
+        window.take_off(asked.pages, len(asked.slots))
+        self._leave(asked.slots)
+        self._answers.append(answer)
+        rows = pa.RecordBatch.from_arrays(found.columns, schema=self.cache.store.schema)
+        present = np.flatnonzero(found.found)
+        matches = np.bincount(asked.at, minlength=len(asked.codes))[present]
+        self._hold(asked.codes[present], present, rows, matches)
+        if len(window):
+            # While the answer goes out, the next rows are read.
+            self._ask_for_next().begin(self._look_up_workers)
+        return True
+
+    def _state(self) -> tuple[int, int, str]:
+        """Changes with all that could make a look-up be for other rows than those that wait."""
+        return self._now, self._counters.page_reads, self._version
+
+    def _ask_for_next(self) -> LookUp:
+        self._drop_asked_for()
+        window, binding = self.window, self.binding
+        waiting = np.flatnonzero(window.count)
+        ends = np.cumsum(window.count[waiting])
+        most = self._piece_rows(self._widest, 0)
+        pages = waiting[: max(int(np.searchsorted(ends, most, side="right")), 1)]
+        slots, pages_of = window.listed(pages)
+        stream = window.take(slots)
+        codes, first, at = np.unique(
+            binding.keys(stream).codes, return_index=True, return_inverse=True
+        )
+        assert self._look_up_buffer is not None
+        asked = LookUp(
+            self.master,
+            (codes, pages_of[first], binding.columns, self._look_up_buffer),
+            self._state(),
+            pages,
+            slots,
+            stream,
+            at,
+            binding.stream_layout.nbytes(stream)
+            + len(codes) * binding.partner_layout.lanes.row_nbytes,
+        )
+        self._asked_for = asked
+        return asked
+
+    def _drop_asked_for(self) -> None:
+        if self._asked_for is not None:
+            self._asked_for.wait()
+            self._asked_for = None
+
+    # -- what the window does not need ----------------------------------------------------------
+
+    def _share_idle_bytes(self) -> None:
+        """The window is as full as it gets: the cache takes what that leaves, or gives it back."""
+        window, cache = self.window, self.cache
+        least = max(self._least_window, int(self.sizing.free * _LEAST_WINDOW))
+        if self._counters.page_reads == self._reads_when_empty:
+            idle = window.limit - max(least, int(_SPARE_WINDOW * window.nbytes))
+            if idle > self.sizing.free // 100:
+                self._move_line(idle)
+        elif window.limit < self.sizing.free // 2 and self._drop_coldest(len(cache) // _LEAVING):
+            cache.compact()
+            self._move_line(-max(cache.limit - cache.nbytes, 0))
+
+    def _hold(self, codes: Int64s, rows: Int64s, batch: pa.RecordBatch, matches: Int64s) -> None:
+        """Cache keys that were just found, each one row of the batch, while there is room."""
+        cache, one = self.cache, np.ones(len(codes), dtype=np.int64)
+        cache.hit = max(cache.hit, _HIT)
+        fit = cache.fitting(batch, rows, one)
+        if fit < len(codes):
+            # Most keys that were asked for once are not soon again: a few of them will do.
+            chosen = np.flatnonzero((matches > 1) | (self._lot.random(len(codes)) < _ONCE))
+            codes, rows, matches = codes[chosen], rows[chosen], matches[chosen]
+            one = one[chosen]
+            fit = cache.fitting(batch, rows, one)
+        if fit < len(codes):
+            self._drop_coldest(max(len(cache) // _LEAVING, len(codes) - fit))
+            fit = cache.fitting(batch, rows, one)
+        if fit:
+            heats = (matches - 1) * cache.hit
+            cache.add(codes[:fit], rows[:fit], one[:fit], batch, heats[:fit])
+
+    def _drop_coldest(self, count: int) -> int:
+        """Let go of so many cached keys, and let the others' hits fade."""
+        codes, heats = self.cache.entries()
+        count = min(count, len(codes))
+        if count:
+            if count < len(codes):
+                # Equally cold ones by lot: in their order, one part of the hash table would empty.
+                order = np.argpartition(heats + self._lot.random(len(heats)), count)
+                codes = codes[order[:count]]
+            self.cache.remove(codes)
+            self.cache.cool()
+        return count
+
+    def _move_line(self, to_cache: int) -> None:
+        self.cache.limit += to_cache
+        self.window.limit -= to_cache
