@@ -12,7 +12,7 @@ SPARKS := 4.0 4.3
 LEAST_PYTHON_4.3 := 3.11
 PIP    := -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help setup java demo test test-cluster test-all test-compat $(SPARKS:%=test-spark-%) chaos lint format bench lock clean
+.PHONY: help setup java demo test test-cluster test-all test-compat $(SPARKS:%=test-spark-%) chaos lint format bench bench-spark lock clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,7 +37,7 @@ test: java  ## run the tests on two cores; joins, masters and keys are paired, n
 	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not cluster"
 
 test-cluster: java  ## kill workers, executors and drivers of running queries: some twenty trials
-	$(BIN)/python -m pytest -m cluster
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -m cluster tests/spark
 
 test-all: java  ## the same with every join on every master with every kind of key
 	$(BIN)/python -m pytest -n 2 --dist loadgroup --conformance=all
@@ -69,6 +69,10 @@ bench: setup  ## measure every join at the size the documentation quotes, into b
 	$(BIN)/python benchmarks/reference.py
 	$(BIN)/python benchmarks/grid.py
 	@cat benchmarks/reference.md benchmarks/grid.md
+
+bench-spark: java  ## measure enrich on Spark beside Spark's own join, into benchmarks/: half an hour, on an idle machine
+	$(BIN)/python benchmarks/spark.py
+	@cat benchmarks/spark.md
 
 chaos: java  ## kill parts of running Spark queries hundreds of times, and write what was seen to benchmarks/
 	PYTHONPATH=. $(BIN)/python benchmarks/chaos.py $(if $(TRIALS),--trials $(TRIALS))

@@ -14,7 +14,7 @@ from penstock.joins import RootJoin
 from penstock.masters import build_master
 from penstock.masters.base import Master
 from penstock.spark import operators
-from penstock.spark.at_once import AtOnce, in_pieces
+from penstock.spark.at_once import AtOnce, Measured, in_pieces
 from penstock.spark.enrichment import Enrichment, MasterShape
 from penstock.spark.reaching import reference
 from penstock.spark.task_metrics import COLUMN, METRICS
@@ -22,6 +22,7 @@ from penstock.spark.timed_reads import TimedReads
 from penstock.spark.types import handed_over
 from penstock.testing.oracle import Rows, assert_same_rows, plain_join
 
+pytestmark = pytest.mark.one_spark  # none is started
 NAMES = [metric.name for metric in METRICS]
 
 
@@ -32,7 +33,7 @@ def no_operators() -> Iterator[None]:
     operators._IDLE.clear()
 
 
-def task(master: Path, budget: str = "200kB", measured: bool = True) -> AtOnce:
+def task(master: Path, budget: str = "200kB", measured: Measured = "in the last row") -> AtOnce:
     enrichment = Enrichment(reference(master), RootJoin(budget=budget), "sku", None, "null")
     opened = enrichment.master.open()
     shape = MasterShape.of(opened)
@@ -46,14 +47,15 @@ def batches(table: pa.Table, rows: int = 100) -> Iterator[pa.RecordBatch]:
 
 
 def answered(out: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
-    """The rows without the last one, which is the task's metrics."""
-    assert out[-1].num_rows == 1
-    assert all(batch.column(COLUMN).null_count == batch.num_rows for batch in out[:-1])
-    return [batch.drop_columns(COLUMN) for batch in out[:-1]]
+    """The rows without the column of metrics, which only the last one has."""
+    empty = [batch.column(COLUMN).null_count == batch.num_rows for batch in out]
+    assert empty == [True] * (len(out) - 1) + [False]
+    assert out[-1].column(COLUMN).null_count == out[-1].num_rows - 1
+    return [batch.drop_columns(COLUMN) for batch in out]
 
 
 def told(out: list[pa.RecordBatch]) -> dict[str, int]:
-    return dict(zip(NAMES, out[-1].column(COLUMN)[0].as_py(), strict=True))
+    return dict(zip(NAMES, out[-1].column(COLUMN)[-1].as_py(), strict=True))
 
 
 def expected(stream: pa.Table, products: pa.Table) -> Rows:
@@ -71,7 +73,7 @@ def test_tasks_share_the_operator(master: Path, products: pa.Table) -> None:
         assert list(operators._IDLE) == [run.identity]
 
 
-@pytest.mark.parametrize("at", [0, 3, 14])
+@pytest.mark.parametrize("at", [0, 3, 12])
 def test_a_task_that_is_dropped_leaves_nothing(master: Path, products: pa.Table, at: int) -> None:
     run = task(master)
     list(run(batches(sales(500, 1))))
@@ -104,8 +106,19 @@ def test_no_batch_no_operator(master: Path) -> None:
     assert list(run(iter([]))) == []
     assert not operators._IDLE
     nothing = pa.RecordBatch.from_pylist([], schema=sales(1).schema)
-    out = list(run(iter([nothing])))
-    assert told(out)["rowsIn"] == told(out)["loadCount"] == 0
+    assert list(run(iter([nothing]))) == []
+
+
+def test_metrics_in_a_row_of_their_own(master: Path, products: pa.Table) -> None:
+    run = task(master, measured="after the last row")
+    stream = sales(1500)
+    *rows, last = run(batches(stream))
+    assert last.num_rows == 1
+    assert told([last])["rowsIn"] == 1500
+    assert all(batch.column(COLUMN).null_count == batch.num_rows for batch in rows)
+    assert_same_rows([b.drop_columns(COLUMN) for b in rows], expected(stream, products))
+    nothing = pa.RecordBatch.from_pylist([], schema=stream.schema)
+    assert told(list(run(iter([nothing]))))["rowsIn"] == 0
 
 
 def test_a_new_version_between_tasks(master: Path, products: pa.Table) -> None:
@@ -157,7 +170,7 @@ def test_operators_that_no_one_uses_are_dropped(
 
 def test_large_batches_are_pushed_in_pieces(master: Path, products: pa.Table) -> None:
     stream = sales(20_000)
-    run = task(master, "150kB", measured=False)
+    run = task(master, "150kB", measured="no")
     out = list(run(batches(stream, 20_000)))
     assert out[0].schema.names == ["sku", "sale", "at", "price", "vendor"]
     assert_same_rows(out, expected(stream, products))

@@ -16,6 +16,8 @@ from penstock.spark.segments import (
     unpack_numbers,
 )
 
+pytestmark = pytest.mark.one_spark  # none is started
+
 
 def segment(numbers: range, at: float = 1.0, width: int = 1) -> Segment:
     rows = pa.record_batch({f"c{i}": np.arange(len(numbers)) for i in range(width)})

@@ -30,6 +30,7 @@ from penstock.spark.soft_copy import StepClock
 from penstock.spark.waiting import WaitingTask
 from penstock.testing.oracle import assert_same_rows, plain_join
 
+pytestmark = pytest.mark.one_spark  # none is started
 BUDGET = 200_000
 NO_ROWS = {0: [pa.RecordBatch.from_pylist([], schema=sales(1).schema)]}
 """What a shard gets when others have rows."""
@@ -131,6 +132,106 @@ def test_no_row_waits_too_long(master: Path, clock: list[float]) -> None:
     _, told = visit(partition, task, NO_ROWS, 31)
     assert told[0]["rowsIn"] == 0 < told[0]["rowsOut"]
     assert told[0]["oldestWait"] < 30_000_000
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_a_clock_that_is_set_back_holds_no_row(
+    master: Path, clock: list[float], lost: bool
+) -> None:
+    """Time goes on from where it was, also in workers that take the rows up from the state."""
+    task, partition = task_on(master), Partition()
+    visit(partition, task, dealt(sales(200, 1), 1), 1)
+    clock[0] -= 3600.0
+    left = []
+    for step in range(2, 12):
+        clock[0] += 4.0
+        if lost:
+            lose_worker()
+        _, told = visit(partition, task, NO_ROWS, step)
+        left.append(told[0]["rowsWaiting"] if told else 0)
+    assert left[6] > 100
+    assert left[8] == left[9] == 0
+    assert partition.stored == 0
+
+
+def test_another_workers_clock_may_be_behind(master: Path, clock: list[float]) -> None:
+    """A shard that goes to and fro between workers: no row waits longer for it."""
+    task, partition, workers = task_on(master), Partition(), [{}, {}]
+    visit(partition, task, dealt(sales(200, 1), 1), 1)
+    waiting = []
+    for step in range(2, 40):
+        clock[0] += 2.0
+        operators._IDLE = workers[step % 2]
+        if step % 2:
+            clock[0] -= 600.0
+        _, told = visit(partition, task, NO_ROWS, step)
+        waiting.append(told[0]["rowsWaiting"] if told else 0)
+        if step % 2:
+            clock[0] += 600.0
+    assert waiting[0] > 100
+    assert waiting[16] == 0
+
+
+def test_a_timer_goes_by_the_clock(master: Path, clock: list[float]) -> None:
+    """The shard's time is ahead of a clock that was set back; Spark's timers are not."""
+    task, partition = task_on(master, drain="deadline"), Partition()
+    visit(partition, task, dealt(sales(120, 1), 1), 0)
+    assert partition.timers[0] == {1_700_000_030_000}
+    clock[0] -= 1000.0
+    visit(partition, task, NO_ROWS, 0)
+    assert partition.timers[0] == {1_699_999_030_000}
+    clock[0] += 30.0
+    now = int(clock[0] * 1000)
+    _, told = answers(list(partition.task(task, {}, Values(0, now), now)))
+    assert told[0]["rowsWaiting"] == 0
+    assert partition.stored == 0
+
+
+def many_pages(folder: Path, rows: int = 60_000) -> Path:
+    number = np.arange(rows)
+    build_master(pa.table({"sku": number, "v": number}), folder / "m.arrow", "sku", page_bytes=256)
+    return folder / "m.arrow"
+
+
+def test_neighbouring_pages_are_one_read(tmp_path: Path, clock: list[float]) -> None:
+    """A unit is a part of the budget; a read of one is one request."""
+    plan = RootJoin(budget=300_000, max_wait=20.0)
+    task, partition = task_on(many_pages(tmp_path), plan), Partition()
+    for step in range(30):
+        clock[0] += 1.0
+        _, told = visit(partition, task, dealt(sales(500, step, keys=60_000), 1), step)
+    master = operators._IDLE[task.identity].join.master
+    assert master.pages_per_read > 4
+    assert master.wrapped.num_pages > 3000
+    assert 256 <= master.num_pages < 700
+    assert told[0]["loadCount"] == told[0]["ioReads"] > 0
+
+
+def test_pages_are_not_due_all_at_once(tmp_path: Path, clock: list[float]) -> None:
+    """Every unit has a row from the first micro-batch on; each is read once in `max_wait`."""
+    plan = RootJoin(budget=900_000, max_wait=20.0)
+    task, partition, reads = task_on(many_pages(tmp_path), plan), Partition(), []
+    for step in range(120):
+        clock[0] += 0.5
+        table = sales(400, step)
+        keys = np.random.default_rng(step).integers(0, 60_000, 400)
+        table = table.set_column(0, "sku", pa.array(keys))
+        _, told = visit(partition, task, dealt(table, 1), step)
+        reads.append(told[0]["loadCount"])
+        assert told[0]["oldestWait"] < 20_000_000
+    units = operators._IDLE[task.identity].join.master.num_pages
+    assert sum(reads[:15]) == 0
+    assert max(reads) < units / 3
+    assert 0.8 * units <= sum(reads[40:80]) < 1.6 * units
+
+
+def test_what_is_held_is_the_visits_own(master: Path, clock: list[float]) -> None:
+    task, partition = task_on(master), Partition()
+    _, large = visit(partition, task, dealt(sales(2000, 1), 1), 1)
+    visit(partition, task, {}, 2, due=2)
+    _, small = visit(partition, task, dealt(sales(5, 2), 1), 3)
+    assert small[0]["warmTasks"] == 1
+    assert 0 < small[0]["heldBytes"] < large[0]["heldBytes"]
 
 
 def test_a_warm_copy_reads_only_the_account(master: Path, clock: list[float]) -> None:

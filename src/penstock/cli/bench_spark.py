@@ -82,7 +82,7 @@ def spark(
     ] = None,
     page_bytes: Annotated[
         str, typer.Option(metavar="SIZE", help="Bytes of a page of R: 8KiB, 1MiB.")
-    ] = "64KiB",
+    ] = "8KiB",
     skew: Annotated[
         float, typer.Option(metavar="X", min=0, max=2, help="Zipf exponent of the keys, 0 to 2.")
     ] = 1.0,

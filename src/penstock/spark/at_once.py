@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from typing import Literal
 
 import pyarrow as pa
 
+from penstock.joins import SemiStreamJoin
 from penstock.spark import operators
 from penstock.spark.enrichment import Enrichment
 from penstock.spark.task_metrics import COLUMN, TaskMeter, as_row
@@ -18,6 +20,9 @@ _PIECE_SHARE = 16
 """A batch larger than this part of the budget is pushed in pieces."""
 
 Batches = Iterator[pa.RecordBatch]
+Measured = Literal["no", "in the last row", "after the last row"]
+"""A row of its own for metrics costs Spark a look at every other, to sort it out again: it is for
+tasks that may answer no row at all."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +34,7 @@ class AtOnce:
         promised: the master's columns that are read, as the query was defined with them.
         key: the master's key.
         added: the Arrow types in which the added columns are handed to Spark.
-        measured: whether the task's last row is its metrics.
+        measured: where the task tells its metrics.
         renamed: the stream's column names, where Spark was given others.
     """
 
@@ -38,7 +43,7 @@ class AtOnce:
     promised: tuple[pa.Field, ...]
     key: tuple[str, ...]
     added: tuple[pa.DataType, ...]
-    measured: bool
+    measured: Measured
     renamed: tuple[str, ...] | None = None
 
     def __call__(self, batches: Batches) -> Batches:
@@ -53,22 +58,33 @@ class AtOnce:
         )
         meter = TaskMeter(operator.join, operator.reads, warm=operator.warm)
         joined = operator.join.binding.output_schema
-        outputs = Outputs(first.schema, joined, self.added, measured=self.measured)
+        outputs = Outputs(first.schema, joined, self.added, measured=self.measured != "no")
+        last: pa.RecordBatch | None = None
         answered = False
         try:
-            join = operator.join
-            for batch in chain([first], batches):
-                for piece in in_pieces(batch, join.plan.budget_bytes // _PIECE_SHARE):
-                    yield from map(outputs.rows, join.push(piece))
-            yield from map(outputs.rows, join.flush())
+            for piece in _answers(operator.join, chain([first], batches)):
+                if last is not None:
+                    yield outputs.rows(last)
+                last = piece
             answered = True
         finally:
             if answered:
                 operators.put_back(operator)
             else:
                 operator.close()
-        if self.measured:
-            yield outputs.metrics(as_row(meter.values()))
+        told = as_row(meter.values()) if self.measured != "no" else None
+        if last is not None:
+            yield outputs.rows(last, told if self.measured == "in the last row" else None)
+        if told is not None and self.measured == "after the last row":
+            yield outputs.metrics(told)
+
+
+def _answers(join: SemiStreamJoin, batches: Iterable[pa.RecordBatch]) -> Batches:
+    """Every row of the batches, answered."""
+    for batch in batches:
+        for piece in in_pieces(batch, join.plan.budget_bytes // _PIECE_SHARE):
+            yield from join.push(piece)
+    yield from join.flush()
 
 
 def in_pieces(batch: pa.RecordBatch, most: int) -> Batches:
@@ -103,16 +119,20 @@ class Outputs:
         ]
         self._measured = measured
 
-    def rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def rows(self, batch: pa.RecordBatch, told: list[int] | None = None) -> pa.RecordBatch:
+        """The rows, and metrics in the last of them if there are any to tell."""
         columns = batch.columns
         for at, wanted in self._casts:
             columns[at] = hand_over(columns[at], wanted)
-        if self._measured:
+        if told is not None:
+            nothing = pa.nulls(batch.num_rows - 1, _METRICS_TYPE)
+            columns.append(pa.concat_arrays([nothing, pa.array([told], _METRICS_TYPE)]))
+        elif self._measured:
             columns.append(pa.nulls(batch.num_rows, _METRICS_TYPE))
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
     def metrics(self, values: list[int]) -> pa.RecordBatch:
-        """The last row: null in every column but its own."""
+        """A row of its own: null in every column but the last."""
         columns = [pa.nulls(1, f.type) for f in self.schema][:-1]
         columns.append(pa.array([values], _METRICS_TYPE))
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)

@@ -12,7 +12,7 @@ from pyspark.sql.types import ArrayType, LongType, StructField, StructType
 
 from penstock.joins import JoinPlan
 from penstock.joins.binding import MISS, Binding, On, OnMiss
-from penstock.spark.at_once import AtOnce, task_function
+from penstock.spark.at_once import AtOnce, Measured, task_function
 from penstock.spark.checks import (
     carried_metadata,
     mark,
@@ -99,7 +99,7 @@ class Definition:
     def output_schema(self, *, nullable: bool) -> StructType:
         """The input's fields with their metadata, then the added ones with our mark.
 
-        Where tasks tell metrics every field must be nullable, for the metrics row.
+        Where metrics have a row of their own every field must be nullable.
         """
         kept = [
             StructField(f.name, f.dataType, f.nullable or nullable, carried_metadata(f))
@@ -166,7 +166,8 @@ class Definition:
                 WaitingRows(task), handed_schema(schema), "append", time_mode(timers.drain)
             )
         )
-        return observed(taken_over(answered, schema), PREFIX + self.name)
+        rows = taken_over(answered, schema)
+        return observed(rows, PREFIX + self.name, rows_of_their_own=True)
 
     @staticmethod
     def _by_number(df: DataFrame) -> tuple[DataFrame, tuple[str, ...] | None]:
@@ -178,7 +179,10 @@ class Definition:
 
     def at_once(self, observation: Observation | None) -> DataFrame:
         """The DataFrame whose tasks answer every row before they end."""
-        measured = self.df.isStreaming or observation is not None
+        measured: Measured = "no"
+        if self.df.isStreaming or observation is not None:
+            may_be_none = self.binding.on_miss == "drop"
+            measured = "after the last row" if may_be_none else "in the last row"
         shape, (df, renamed) = self.examined.shape, self._by_number(self.spread())
         task = AtOnce(
             self.enrichment,
@@ -189,12 +193,14 @@ class Definition:
             measured,
             renamed,
         )
-        schema = self.output_schema(nullable=measured)
-        if not measured:
+        apart = measured == "after the last row"
+        schema = self.output_schema(nullable=apart)
+        if measured == "no":
             return df.mapInArrow(task_function(task), schema)
         schema = schema.add(StructField(COLUMN, ArrayType(LongType())))
         rows = df.mapInArrow(task_function(task), schema)
-        return observed(rows, observation if observation is not None else PREFIX + self.name)
+        name = observation if observation is not None else PREFIX + self.name
+        return observed(rows, name, rows_of_their_own=apart)
 
 
 def _is_connect(df: DataFrame) -> bool:

@@ -141,4 +141,6 @@ def _plan(join: Any, budget: int | str) -> JoinPlan:
         raise OptionError(
             f"join is 'auto', the name of a join or a plan such as RootJoin(), not {join!r}."
         )
-    return RootJoin(budget=budget) if join == "auto" else named(join, budget=budget)
+    if join == "auto":
+        return RootJoin(budget=budget, pack=True)
+    return named(join, budget=budget)

@@ -18,10 +18,17 @@ from penstock.joins.binding import Binding, On, OnMiss
 from penstock.joins.plan import Clock
 from penstock.keys import codes_of
 from penstock.masters import Master
+from penstock.masters.coarse_pages import CoarsePages, ReadUnits
+from penstock.masters.point_reads import can_look_up
 from penstock.spark.reaching import Reference
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+_UNIT_SHARE = 48
+"""Where rows wait, a read is of so small a part of the budget: 1 MB of 50."""
+_LOOKED_UP_UNIT = 128 * 1024
 
 
 @dataclass(frozen=True)
@@ -51,6 +58,25 @@ class Enrichment:
     def identity(self) -> str:
         """Equal for enrichments that can share an operator and its cache."""
         return hashlib.blake2b(pickle.dumps(self), digest_size=16).hexdigest()
+
+    def open(self, *, waits: bool) -> Master:
+        """The master as the join sees it: several neighbouring pages as one.
+
+        Where rows wait, they gather for each part of R that is read as one: few large ones are read
+        less often. At once, few rows share a read, and what is read along only costs; but where
+        rows are looked up one by one the join need not know the pages, and keeps less of each.
+        """
+        master = self.master.open()
+        budget = self.plan.budget_bytes
+        try:
+            if waits:
+                return CoarsePages(master, ReadUnits(budget // _UNIT_SHARE, budget))
+            if can_look_up(master, self.columns):
+                return CoarsePages(master, ReadUnits(_LOOKED_UP_UNIT, budget))
+            return master
+        except BaseException:
+            master.close()
+            raise
 
     def bind(self, shape: MasterShape, stream_schema: pa.Schema) -> Binding:
         """The columns that go in and come out; raises what is wrong with them."""
@@ -85,7 +111,7 @@ def examine(enrichment: Enrichment, stream_schema: pa.Schema, parts: int | None)
 
     `parts` asks for the codes of the keys that begin its second, third … part of equal size.
     """
-    master = enrichment.master.open()
+    master = enrichment.open(waits=enrichment.plan.max_wait is not None)
     try:
         enrichment.build(master, stream_schema)
         cuts = _cuts(master, parts) if parts else ()

@@ -16,11 +16,14 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as spark
 
+from penstock.memory import POOL
 from penstock.spark.at_once import Outputs
 from penstock.spark.packing import PACKED, gather, pack, unpack_rows
 from penstock.spark.task_metrics import COLUMN
 
 _TOLD = "told"
+_FRAME_BYTES = 256 * 1024
+"""Answers leave in frames of at least so many bytes, but for a visit's last."""
 _PLAIN = (
     spark.BinaryType,
     spark.BooleanType,
@@ -98,13 +101,31 @@ class ColumnFrames:
         self._outputs = outputs
 
     def rows(self, batches: Batches) -> Frames:
-        for batch in map(self._outputs.rows, batches):
+        for batch in map(self._outputs.rows, _gathered(batches)):
             yield _frame([*batch.columns[:-1], pa.nulls(batch.num_rows, pa.string())])
 
     def told(self, values: list[int]) -> pd.DataFrame:
         """The last frame of a visit: its metrics."""
         nulls = [pa.nulls(1, f.type) for f in self._outputs.schema][:-1]
         return _frame([*nulls, pa.array([",".join(map(str, values))])])
+
+
+def _gathered(batches: Batches) -> Batches:
+    """The same rows in fewer batches, where they come in small ones: each frame has its price."""
+    small: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        size += batch.nbytes
+        small.append(batch)
+        if size >= _FRAME_BYTES:
+            yield _in_one(small)
+            small, size = [], 0
+    if small:
+        yield _in_one(small)
+
+
+def _in_one(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    return batches[0] if len(batches) == 1 else pa.concat_batches(batches, memory_pool=POOL)
 
 
 def _frame(columns: list[pa.Array]) -> pd.DataFrame:

@@ -56,8 +56,12 @@ class EnrichMetrics:
         }
 
 
-def observed(df: DataFrame, observation: str | Observation) -> DataFrame:
-    """`df` without its metrics rows and their column, which Spark observes under this name.
+def observed(
+    df: DataFrame, observation: str | Observation, *, rows_of_their_own: bool
+) -> DataFrame:
+    """`df` without its metrics, which Spark observes under this name.
+
+    Metrics are in a column of rows of the stream, or in `rows_of_their_own`.
 
     Spark updates every aggregate for every row, so there is only one: the tasks' lists are
     collected, and added up when the batch is over.
@@ -67,7 +71,8 @@ def observed(df: DataFrame, observation: str | Observation) -> DataFrame:
     totals = ", ".join(_over_tasks(i) for i in range(len(METRICS)))
     each = f"transform(array(collect_list({COLUMN})), tasks -> array({totals}))[0]"
     counted = F.expr(f"array_join({each}, '{_BETWEEN}')")
-    return df.observe(observation, counted.alias(_OBSERVED)).where(f"{COLUMN} is null").drop(COLUMN)
+    told = df.observe(observation, counted.alias(_OBSERVED))
+    return (told.where(f"{COLUMN} is null") if rows_of_their_own else told).drop(COLUMN)
 
 
 def _over_tasks(number: int) -> str:

@@ -57,11 +57,13 @@ def take(
     *,
     clock: Clock = time.time,
     refresh: bool = True,
+    waits: bool = False,
 ) -> Operator:
     """The operator of this enrichment, on the master's newest version.
 
     `promised` are the master's columns that the query was defined with, `key` its key. `clock` is
-    a new operator's; without `refresh` a kept one goes on with the version that it has.
+    a new operator's; without `refresh` a kept one goes on with the version that it has. `waits`:
+    rows of many tasks will share a read.
     """
     _drop_idle(time.monotonic())
     kept = _IDLE.pop(identity, None)
@@ -79,7 +81,7 @@ def take(
             return kept
     elif kept is not None:
         kept.close()
-    master = enrichment.master.open()
+    master = enrichment.open(waits=waits)
     try:
         require_promised(promised, key, master)
         reads = TimedReads(master)

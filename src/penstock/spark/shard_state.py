@@ -47,6 +47,8 @@ class Account:
         timer: the timer that is set, if any.
         segments: those with rows that wait, in the order of their rows.
         notes: those that tell rows of these segments that wait no longer.
+        time: of the step, in seconds.
+        ahead: how far this was ahead of the clock, which may have been set back.
     """
 
     stamp: int = 0
@@ -55,6 +57,8 @@ class Account:
     timer: int | None = None
     segments: tuple[Stored, ...] = ()
     notes: tuple[int, ...] = ()
+    time: float = 0.0
+    ahead: float = 0.0
     format: int = field(default=_FORMAT)
 
     def to_bytes(self) -> bytes:

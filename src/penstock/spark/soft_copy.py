@@ -24,6 +24,7 @@ from penstock.spark.at_once import in_pieces
 from penstock.spark.parts import SEGMENT_BYTES, Part, Parts
 from penstock.spark.segments import Segment, fitted, joined_times, pack_numbers, unpack_numbers
 from penstock.spark.shard_state import Account, ShardState, Stored
+from penstock.spark.spreading import crowded_pages, pages_read_early, read_pages
 
 _PIECE_SHARE = 16
 """Rows are pushed and taken up in pieces of at most this part of the budget."""
@@ -34,19 +35,27 @@ Batches = Iterator[pa.RecordBatch]
 class StepClock:
     """The clock of an operator that works in steps: it stands still within each.
 
-    While rows are taken up again it shows when they arrived.
+    A shard's time never goes back. Where the clock was set back, or another worker's is behind,
+    the shard's time is from then on so far `ahead` of it: it stands for a step, and goes on.
+    While rows are taken up again the clock shows when they arrived.
     """
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
         self.shown = clock()
+        self.ahead = 0.0
 
     def __call__(self) -> float:
         return self.shown
 
-    def begin_step(self, at_least: float = 0.0) -> float:
-        """A new step begins: now, or later where Spark's own clock says so."""
-        self.shown = max(self._clock(), at_least)
+    def begin_step(self, at_least: float = 0.0, reached: float = 0.0, ahead: float = 0.0) -> float:
+        """A new step begins: now, or later where Spark's own clock says so.
+
+        `reached` is the time of the shard's last step, `ahead` what its time was ahead by.
+        """
+        clock = max(self._clock(), at_least)
+        self.ahead = max(ahead, reached - clock)
+        self.shown = clock + self.ahead
         return self.shown
 
 
@@ -64,6 +73,8 @@ class SoftCopy:
         self._fresh: list[tuple[pa.RecordBatch, Int64s]] = []
         self._fresh_bytes = 0
         self._stamp = 0
+        self._interval = 0.0
+        """Seconds since the shard's last step, where rows waited then."""
         self._whole = True
 
     @property
@@ -81,6 +92,12 @@ class SoftCopy:
         if account is None:
             return not len(self._parts)
         return self._shard == shard and self._account.token == account.token
+
+    def begin_step(self, account: Account | None, at_least: float) -> None:
+        """It is a new step's time, which is not before the last one's."""
+        last = account or Account()
+        self.clock.begin_step(at_least, last.time, last.ahead)
+        self._interval = self.clock.shown - last.time if last.time else 0.0
 
     def begin(self, shard: int, account: Account | None, state: ShardState) -> Batches:
         """Hold the rows of this shard; iterate for those that the cache can answer by now."""
@@ -145,8 +162,15 @@ class SoftCopy:
             if self._fresh_bytes >= SEGMENT_BYTES:
                 self._store(state)
 
+    def read_early(self) -> Batches:
+        """Read some pages before they are due, where many would be due at once."""
+        pages = pages_read_early(self.join, self.clock.shown, self._interval)
+        yield from read_pages(self.join, pages)
+        self._cease(self._moved.taken()[1])
+
     def flush(self) -> Batches:
-        """Every row is answered."""
+        """Every row is answered: by reading their page where many share it."""
+        yield from read_pages(self.join, crowded_pages(self.join))
         yield from self.join.flush()
         self._cease(self._moved.taken()[1])
 
@@ -236,7 +260,8 @@ class SoftCopy:
         for stamp in [stamp for stamp in kept if stamp < earliest]:
             state.remove_answered(stamp)
             kept.remove(stamp)
-        wanted = timer(self.oldest())
+        oldest, clock = self.oldest(), self.clock
+        wanted = timer(None if oldest is None else oldest - clock.ahead)
         state.set_timer(before.timer, wanted)
         stored = [Stored(key, part.written, part.rows) for key, part in self._parts.items()]
         self._account = Account(
@@ -246,6 +271,8 @@ class SoftCopy:
             wanted,
             tuple(stored),
             tuple(kept),
+            clock.shown,
+            clock.ahead,
         )
         state.write_account(self._account)
 

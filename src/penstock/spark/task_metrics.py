@@ -85,6 +85,8 @@ class TaskMeter:
 
     def __init__(self, join: SemiStreamJoin, reads: TimedReads, *, warm: bool) -> None:
         self._join, self._reads, self._warm = join, reads, warm
+        # The most that was held is the task's own, not that of all tasks before it.
+        join._counters.forget_held()
         self._before = join.stats
         self._loads_before = (reads.total_micros, reads.failures)
 

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import pyarrow as pa
 
 from penstock.errors import CorruptMasterError, MasterError
+from penstock.keys import Int64s
+from penstock.masters import PageFileMaster
 from penstock.masters.base import Master, PageNumbers
+from penstock.masters.point_reads import Found
+
+Read = TypeVar("Read")
 
 _ATTEMPTS = 3
 _FIRST_PAUSE = 0.1
@@ -17,7 +22,7 @@ _FIRST_PAUSE = 0.1
 
 
 class TimedReads:
-    """Stands in for a master: the same in everything, but `read` is timed and tried up to three
+    """Stands in for a master: the same in everything, but reads are timed and tried up to three
     times. A damaged page is not tried again.
     """
 
@@ -30,10 +35,19 @@ class TimedReads:
         return getattr(self._master, name)
 
     def read(self, pages: Sequence[int] | PageNumbers, columns: Sequence[str]) -> pa.Table:
+        return self._timed(lambda: self._master.read(pages, columns))
+
+    def find_rows(
+        self, codes: Int64s, pages: PageNumbers, columns: Sequence[str], buffer_nbytes: int
+    ) -> Found:
+        found = cast(PageFileMaster, self._master).find_rows
+        return self._timed(lambda: found(codes, pages, columns, buffer_nbytes))
+
+    def _timed(self, read: Callable[[], Read]) -> Read:
         for attempt in range(_ATTEMPTS):
             started = time.perf_counter_ns()
             try:
-                rows = self._master.read(pages, columns)
+                rows = read()
             except CorruptMasterError:
                 self.failures += 1
                 raise

@@ -145,10 +145,10 @@ class Visit:
         task = self._task
         asked = (task.identity, task.enrichment, schema, task.promised, task.key)
         clock = StepClock()
-        operator = operators.take(*asked, clock=clock, refresh=self._refresh)
+        operator = operators.take(*asked, clock=clock, refresh=self._refresh, waits=True)
         if operator.copy is not None and not operator.copy.usable(self._shard, self._account):
             operator.close()
-            operator = operators.take(*asked, clock=clock)
+            operator = operators.take(*asked, clock=clock, waits=True)
         if operator.copy is None:
             operator.copy = SoftCopy(operator.join, clock)
         self._operator, self._copy = operator, operator.copy
@@ -162,7 +162,7 @@ class Visit:
         of others.
         """
         copy: SoftCopy = self._copy
-        copy.clock.begin_step(now)
+        copy.begin_step(self._account, now)
         yield from copy.begin(self._shard, self._account, self._state)
         for batch in self._batches:
             yield from copy.push(batch, self._state)
@@ -171,6 +171,7 @@ class Visit:
         else:
             # Time has passed, whether or not rows came.
             yield from copy.push(_empty_batch(copy.join.binding.stream_schema), self._state)
+            yield from copy.read_early()
 
     def end(self, timer: Any, expired: int | None) -> None:
         self._copy.end(self._state, timer, expired)

@@ -46,7 +46,7 @@ class SparkCase:
     request to the page file is answered later. `settings` are further ones of Spark.
 
     >>> SparkCase(rows=1000, batch=500).master_version
-    'sales-1000-65536-7'
+    'sales-1000-8192-7'
     """
 
     rows: int = 2_000_000
@@ -58,7 +58,7 @@ class SparkCase:
     skew: float = 1.0
     max_wait: str = "30s"
     read_delay: float = 0.0
-    page_bytes: int = 65_536
+    page_bytes: int = 8_192
     partitions: int = 2
     cores: int = 2
     shards: int | None = None
