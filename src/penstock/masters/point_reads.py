@@ -25,6 +25,7 @@ from penstock.copying import Frame, Lanes, load8, load16, load32, load64, plain_
 from penstock.hashing import hash_at
 from penstock.keys import Int64s, is_exact
 from penstock.masters.aligned_reads import BLOCK, covering_nbytes
+from penstock.masters.base import Master
 from penstock.masters.page_index import PageIndex
 from penstock.masters.workers import Workers
 from penstock.memory import private_memory
@@ -223,10 +224,11 @@ class PageUnread(Exception):
         self.page, self.damaged = page, damaged
 
 
-def can_look_up(master: object, columns: Sequence[str] | None) -> bool:
+def can_look_up(master: Master, columns: Sequence[str] | None) -> bool:
     """Whether these columns, or all but the key, can be found row by row in a master."""
     room = getattr(master, "look_up_buffer", None)
-    return room is not None and room(columns) is not None
+    known = columns is None or set(columns) <= set(master.schema.names)
+    return room is not None and known and room(columns) is not None
 
 
 class PointReads:
