@@ -28,7 +28,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
+import pyspark
 
 from penstock.masters import build_master
 from penstock.spark.bench.resident import children_by_parent, python_workers
@@ -40,14 +42,13 @@ CLUSTER, LOCAL = "local-cluster[2,1,1024]", "local[2,4]"
 VICTIMS = ("worker", "executor", "driver")
 _PATIENCE = 180.0
 """Seconds after which a query that does not go on has failed."""
-_FILES, _FILE_ROWS = 10, 120
-"""New files of a trial; two are a micro-batch."""
-_LATEST = 0.75
-"""Share of a trial's rows after which nothing is killed: the rest should still be under way."""
+_BATCHES, _BATCH_FILES, _FILE_ROWS = 5, 2, 120
+"""New files of a trial: so many micro-batches, of so many files each, of so many rows each."""
+_PRODUCTS = 40_000
+"""More than `BUDGET` can hold, so that pages are read, and rows wait where they may."""
+BUDGET, MAX_WAIT = "200kB", "2s"
 _MICRO_BATCH = 0.4
 """About how long a micro-batch takes, in seconds: a kill can come anywhere within one."""
-_JAVA = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
-"""Spark starts sooner with a simpler Java, and has little to do here."""
 
 
 class Stuck(AssertionError):
@@ -64,6 +65,8 @@ class Trial:
     rows: int
     rows_done_when_killed: int
     """Rows of the trial that were in the sink when the process was killed."""
+    rows_waiting_when_killed: int
+    """Stream rows, at least, of finished micro-batches that were in Spark's state then."""
     recovered_seconds: float
 
     @property
@@ -77,19 +80,19 @@ class Run:
 
     def __init__(self, way: str, *, seed: int, spark: str = CLUSTER) -> None:
         self.way, self.spark = way, spark
-        self.left_out: str | None = None
-        """Why this way cannot be tried, once the driver has said so."""
         self._random = random.Random(f"{way} {seed}")
         self._numbers = np.random.default_rng(seed)
         self._place = Path(tempfile.mkdtemp(prefix="penstock-chaos-"))
         self._files = 0
+        self._before = -1
+        """The last micro-batch of the trial before."""
         self._seen: set[str] = set()
         self._driver: subprocess.Popen[str] | None = None
-        self._applications: list[str] = []
         self._said = (self._place / "said").open("wb")
         self.products = self._products()
         build_master(self.products, self._place / "products.arrow", "sku", page_bytes=2048)
         (self._place / "feed").mkdir()
+        _link_spark(self._place / "home")
 
     def __enter__(self) -> Run:
         return self
@@ -98,31 +101,29 @@ class Run:
         if self._driver is not None:
             self._kill_driver()
         self._said.close()
-        home = _spark_home()
-        for application in self._applications:
-            shutil.rmtree(home / "work" / application, ignore_errors=True)
-        with suppress(OSError):
-            (home / "work").rmdir()
         shutil.rmtree(self._place, ignore_errors=True)
 
     def trial(self, victim: str) -> Trial:
         """Feed, kill, and check; raises AssertionError when a row is missing or too many."""
+        self._before = self._finished()
         new = self._feed()
         expected = plain_join(new, self.products, "sku", on_miss="mark").rows
         total = expected.total()
-        if self._driver is None and not self._start():
-            raise Stuck(f"this way cannot be tried: {self.left_out}")
-        share = self._random.random() * _LATEST
-        self._wait(lambda: self._new_rows() >= share * total, "rows to come")
+        if self._driver is None:
+            self._start()
+        # Rows that wait are let go in one more micro-batch.
+        finished = self._random.randrange(_BATCHES + (self.way == "waiting"))
+        self._wait(lambda: self._finished() - self._before >= finished, "micro-batches to end")
         time.sleep(self._random.random() * _MICRO_BATCH)
-        done = self._kill(victim)
+        done, waiting = self._kill(victim)
         killed_at = time.monotonic()
         if victim == "driver":
             self._start()
         self._wait(lambda: self._new_rows() >= total, f"all rows after the kill of a {victim}")
         seconds = time.monotonic() - killed_at
+        self._wait(lambda: self._finished() == self._newest("offsets"), "the last one to end")
         self._check(expected, victim)
-        return Trial(self.way, self.spark, victim, total, done, round(seconds, 2))
+        return Trial(self.way, self.spark, victim, total, done, waiting, round(seconds, 2))
 
     def finish(self) -> None:
         """Stop the query; nothing more may have come out."""
@@ -137,25 +138,34 @@ class Run:
     # -- what goes in and comes out ---------------------------------------------------------
 
     def _products(self) -> pa.Table:
-        number = np.arange(2000) * 3
+        number = np.arange(_PRODUCTS) * 3
         number[::50] += 3  # some have two rows
-        return pa.table({"sku": pa.array(number), "price": number * 0.25})
+        return pa.table({"sku": number, "price": self._numbers.random(_PRODUCTS)})
 
     def _feed(self) -> pa.Table:
-        """Write the next files; their rows."""
-        tables = []
-        for _ in range(_FILES):
-            keys = (self._numbers.zipf(1.3, _FILE_ROWS) * 7919) % 6100
+        """Write the next files, which appear all at once; their rows."""
+        tables, folder = [], self._place / "coming"
+        folder.mkdir()
+        for _ in range(_BATCHES * _BATCH_FILES):
+            keys = (self._numbers.zipf(1.3, _FILE_ROWS) * 7919) % (3 * _PRODUCTS + 100)
             sales = np.arange(_FILE_ROWS) + self._files * _FILE_ROWS
             nulls = self._numbers.random(_FILE_ROWS) < 0.02
             table = pa.table({"sku": pa.array(keys, pa.int64(), mask=nulls), "sale": sales})
-            hidden = self._place / "feed" / f".{self._files:06}.parquet"
-            pq.write_table(table, hidden)
-            os.utime(hidden, (1_700_000_000 + self._files,) * 2)
-            hidden.rename(hidden.with_name(hidden.name[1:]))
+            file = folder / f"{self._files:06}.parquet"
+            pq.write_table(table, file)
+            os.utime(file, (1_700_000_000 + self._files,) * 2)
             self._files += 1
             tables.append(table)
+        folder.rename(self._place / "feed" / f"{self._files:06}")
         return pa.concat_tables(tables)
+
+    def _newest(self, log: str) -> int:
+        """The number of the last micro-batch in one of the checkpoint's logs."""
+        files = (self._place / "checkpoint" / log).glob("[0-9]*")
+        return max((int(file.name) for file in files if file.name.isdecimal()), default=-1)
+
+    def _finished(self) -> int:
+        return self._newest("commits")
 
     def _committed(self) -> list[Path]:
         """The sink's files by its commit log, without those of earlier trials."""
@@ -174,6 +184,14 @@ class Run:
         except (OSError, json.JSONDecodeError):
             return 0  # the log is being written
 
+    def _progress(self) -> tuple[int, int]:
+        """New rows in the sink, and stream rows at least that have come in and still wait."""
+        taken = min(self._finished() - self._before, _BATCHES) * _BATCH_FILES * _FILE_ROWS
+        files = self._committed()
+        sales = [pq.ParquetFile(file).read(["sale"])["sale"] for file in files]
+        answered = len(pc.unique(pa.chunked_array(sales, pa.int64()))) if sales else 0
+        return sum(map(len, sales)), max(taken - answered, 0)
+
     def _check(self, expected: Rows, victim: str) -> None:
         files = self._committed()
         rows = [pq.ParquetFile(f).read().select(["sku", "sale", "price", "_miss"]) for f in files]
@@ -182,7 +200,7 @@ class Run:
 
     # -- processes --------------------------------------------------------------------------
 
-    def _start(self) -> bool:
+    def _start(self) -> None:
         task = {
             "spark": self.spark,
             "master": str(self._place / "products.arrow"),
@@ -190,7 +208,9 @@ class Run:
             "sink": str(self._place / "sink"),
             "checkpoint": str(self._place / "checkpoint"),
             "workplace": str(self._place / "spark"),
-            "max_wait": None if self.way == "at-once" else "2s",
+            "files": _BATCH_FILES,
+            "budget": BUDGET,
+            "max_wait": None if self.way == "at-once" else MAX_WAIT,
         }
         self._driver = subprocess.Popen(
             [sys.executable, "-m", "tests.spark.chaos_driver"],
@@ -199,43 +219,36 @@ class Run:
             stdout=subprocess.PIPE,
             stderr=self._said,
             text=True,
-            env={**os.environ, "JAVA_TOOL_OPTIONS": _JAVA},
+            env={**os.environ, "SPARK_HOME": str(self._place / "home")},
             start_new_session=True,
         )
         assert self._driver.stdin is not None
         assert self._driver.stdout is not None
         self._driver.stdin.write(json.dumps(task) + "\n")
         self._driver.stdin.flush()
-        line = self._driver.stdout.readline()
-        answer: dict[str, Any] = json.loads(line) if line else {}
-        if "ready" in answer:
-            self._applications.append(answer["ready"])
-            return True
-        self._driver.wait(_PATIENCE)
-        self._let_go()
-        if "left_out" in answer:
-            self.left_out = answer["left_out"]
-            return False
-        raise Stuck(f"the query did not start.\n{self._last_words()}")
+        if not self._driver.stdout.readline():
+            self._driver.wait(_PATIENCE)
+            self._let_go()
+            raise Stuck(f"the query did not start.\n{self._last_words()}")
 
-    def _kill(self, victim: str) -> int:
-        """Kill one process of this kind with SIGKILL; how many new rows the sink had then."""
+    def _kill(self, victim: str) -> tuple[int, int]:
+        """Kill one process of this kind with SIGKILL; the progress until then."""
         assert self._driver is not None
         driver = self._driver.pid
         if victim == "driver":
-            done = self._new_rows()
+            progress = self._progress()
             self._kill_driver()
-            return done
+            return progress
         find: Callable[[int], list[int]] = python_workers if victim == "worker" else executors
         while True:
             self._wait(lambda: bool(find(driver)), f"a {victim} to kill")
             chosen = self._random.choice(sorted(find(driver)) or [0])
-            done = self._new_rows()
+            progress = self._progress()
             if not chosen:
                 continue
             with suppress(ProcessLookupError):
                 os.kill(chosen, signal.SIGKILL)
-                return done
+                return progress
 
     def _kill_driver(self) -> None:
         """Kill the driver, in Java and in Python; what it started goes with it, or is ended."""
@@ -304,10 +317,14 @@ def _is_alive(process: int) -> bool:
         return False
 
 
-def _spark_home() -> Path:
-    import pyspark
-
-    return Path(pyspark.__file__).parent
+def _link_spark(home: Path) -> None:
+    """A home of Spark of its own: there executors have their folders, named by the second in which
+    the driver started, so that two runs at a time could take each other's.
+    """
+    installed = Path(pyspark.__file__).parent
+    home.mkdir()
+    for name in ("bin", "jars", "python", "sbin"):
+        (home / name).symlink_to(installed / name)
 
 
 def run_trials(
@@ -317,8 +334,8 @@ def run_trials(
     seed: int,
     spark: str = CLUSTER,
     told: Callable[[Trial], object] = lambda _: None,
-) -> list[Trial] | str:
-    """Trials on one query, one for each victim; why not, if this way does not exist.
+) -> list[Trial]:
+    """Trials on one query, one for each victim.
 
     A kill that came when all rows were done is checked as well, but is made again, up to twice.
     """
@@ -326,12 +343,7 @@ def run_trials(
     with Run(way, seed=seed, spark=spark) as run:
         for victim in victims:
             for _ in range(3):
-                try:
-                    trial = run.trial(victim)
-                except Stuck:
-                    if run.left_out is None:
-                        raise
-                    return run.left_out
+                trial = run.trial(victim)
                 trials.append(trial)
                 told(trial)
                 if trial.was_busy:

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pyspark
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from tests.spark.quick_java import QUICK_JAVA
 
 from penstock.masters import build_master
 from penstock.spark import local_session
@@ -36,7 +37,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    session = local_session("penstock-tests", directory=tmp_path_factory.mktemp("spark"))
+    place = tmp_path_factory.mktemp("spark")
+    session = local_session("penstock-tests", directory=place, settings=QUICK_JAVA)
     yield session
     session.stop()
 

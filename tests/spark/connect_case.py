@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, Observation, SparkSession
+from tests.spark.quick_java import QUICK_JAVA
 
 import penstock
 from penstock.errors import MasterError, OptionError, SchemaError
@@ -18,7 +19,9 @@ from penstock.spark import EnrichMetrics, MetricsListener, local_session, metric
 
 
 def main(folder: Path) -> dict[str, Any]:
-    spark = local_session("penstock-connect", connect=True, directory=folder / "spark")
+    spark = local_session(
+        "penstock-connect", connect=True, directory=folder / "spark", settings=QUICK_JAVA
+    )
     try:
         return use(spark, folder)
     finally:

@@ -18,7 +18,7 @@ from tests.spark.conftest import sales
 
 from penstock.testing.oracle import assert_same_rows, plain_join
 
-CASE = Path(__file__).with_name("connect_case.py")
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.timeout(600)
@@ -36,7 +36,8 @@ def test_batches_streams_metrics_and_errors(
         # The port of a local Connect server is fixed; other versions' tests may have it.
         fcntl.flock(lock, fcntl.LOCK_EX)
         done = subprocess.run(
-            [sys.executable, str(CASE), str(tmp_path)],
+            [sys.executable, "-m", "tests.spark.connect_case", str(tmp_path)],
+            cwd=ROOT,
             capture_output=True,
             text=True,
             timeout=200,

@@ -9,6 +9,8 @@ import pytest
 from penstock.errors import MissingPackageError
 from penstock.spark import java
 
+pytestmark = pytest.mark.one_spark  # none is started
+
 
 def fake_java(home: Path, version: str) -> Path:
     (home / "bin").mkdir(parents=True)
