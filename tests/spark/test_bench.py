@@ -178,7 +178,8 @@ def test_the_command(tmp_path: Path) -> None:
     """Two ways, each in a process with a Spark of its own; JSON alone on standard output."""
     words = (
         "bench spark --rows 100000 --batch 500 --batches 2 --warm-up 1 --budget 300kB "
-        "--output json --page-bytes 4096 --ours at-once --against identity --read-delay 100us --cache"
+        "--output json --page-bytes 4096 --ours at-once --against identity "
+        "--read-delay 100us --cache"
     )
     done = subprocess.run(
         [sys.executable, "-c", "from penstock.cli import main; main()", *words.split(), tmp_path],
