@@ -35,7 +35,7 @@ CASES = (
     Case(
         "large-batches-2M",
         "400 000-row micro-batches, R = 2 M",
-        ("--rows=2000000", "--batch=400000", "--batches=12", "--against=identity"),
+        ("--rows=2000000", "--batch=400000", "--batches=15", "--warm-up=10", "--against=identity"),
     ),
     Case(
         "large-batches-20M",
@@ -43,7 +43,8 @@ CASES = (
         (
             "--rows=20000000",
             "--batch=400000",
-            "--batches=12",
+            "--batches=15",
+            "--warm-up=10",
             "--ours=at-once",
             "--against=identity",
         ),
@@ -56,7 +57,7 @@ CASES = (
     Case(
         "small-batches-20M",
         "20 000-row micro-batches, R = 20 M",
-        ("--rows=20000000", "--batch=20000", "--batches=90", "--warm-up=60", "--against=static"),
+        ("--rows=20000000", "--batch=20000", "--batches=60", "--warm-up=60", "--against=static"),
     ),
     Case(
         "slow-reads-20M",

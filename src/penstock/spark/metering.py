@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +17,6 @@ from penstock.spark.task_metrics import COLUMN, METRICS
 PREFIX = "penstock:"
 """Before an enrichment's name in what Spark observes."""
 _OBSERVED = "metrics"
-_BETWEEN = ","
 
 
 @dataclass(frozen=True)
@@ -63,24 +63,13 @@ def observed(
 
     Metrics are in a column of rows of the stream, or in `rows_of_their_own`.
 
-    Spark updates every aggregate for every row, so there is only one: the tasks' lists are
-    collected, and added up when the batch is over.
+    Spark updates every aggregate for every row, and plans all of them anew for every micro-batch.
+    So there is only one: the tasks' lists are collected, and added up by who asks for them.
     """
-    # The array of one element binds the collected lists to a name, so that they are collected once.
-    # A text, because Spark 4.0 can observe maps and arrays but not tell of them.
-    totals = ", ".join(_over_tasks(i) for i in range(len(METRICS)))
-    each = f"transform(array(collect_list({COLUMN})), tasks -> array({totals}))[0]"
-    counted = F.expr(f"array_join({each}, '{_BETWEEN}')")
-    told = df.observe(observation, counted.alias(_OBSERVED))
+    # A text, because Spark 4.0 can observe arrays but not tell of them.
+    collected = F.expr(f"cast(collect_list({COLUMN}) as string)")
+    told = df.observe(observation, collected.alias(_OBSERVED))
     return (told.where(f"{COLUMN} is null") if rows_of_their_own else told).drop(COLUMN)
-
-
-def _over_tasks(number: int) -> str:
-    metric = METRICS[number]
-    each = f"transform(tasks, task -> task[{number}] / {metric.divisor})"
-    if metric.over_tasks == "max":
-        return f"coalesce(array_max({each}), 0D)"
-    return f"aggregate({each}, 0D, (total, one) -> total + one)"
 
 
 def metrics(source: StreamingQuery | Observation) -> list[EnrichMetrics]:
@@ -105,8 +94,11 @@ def _plain(row: Any) -> dict[str, float]:
     found = row[_OBSERVED] if isinstance(row, dict) else row[0]
     if isinstance(found, list):
         found = found[0]
-    numbers = map(float, found.split(_BETWEEN))
-    return {metric.name: number for metric, number in zip(METRICS, numbers, strict=True)}
+    tasks = json.loads(found)
+    return {
+        metric.name: metric.of_tasks([task[number] for task in tasks])
+        for number, metric in enumerate(METRICS)
+    }
 
 
 class MetricsListener(StreamingQueryListener):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -23,6 +23,11 @@ class Metric:
     name: str
     over_tasks: Literal["sum", "max"]
     divisor: int = 1
+
+    def of_tasks(self, numbers: Sequence[int]) -> float:
+        """The micro-batch's number, from its tasks'."""
+        total = sum(numbers) if self.over_tasks == "sum" else max(numbers, default=0)
+        return total / self.divisor
 
 
 METRICS = (
