@@ -83,10 +83,12 @@ def _new_reports(query: StreamingQuery, told: int) -> Iterator[dict[str, Any]]:
         number = int(progress["batchId"])
         # A query that only waits repeats its last number, and has no metrics.
         if number > told and number in found:
+            # As Spark wrote it: as an attribute, an offset is no JSON before 4.2.
+            (source,) = json.loads(progress.json)["sources"]
             yield {
                 "batch": number,
                 "rows": int(progress["numInputRows"]),
-                "row": int(json.loads(progress["sources"][0]["endOffset"])["row"]),
+                "row": int(source["endOffset"]["row"]),
                 "seconds": progress["durationMs"].get("triggerExecution", 0) / 1000,
                 "metrics": found[number],
             }
