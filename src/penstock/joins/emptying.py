@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from penstock.fronts import TupleCache
 from penstock.joins.answers import RowsFound
-from penstock.joins.yielding_cache import YieldingCache
+from penstock.joins.yielding_cache import LEAST_CACHE, YieldingCache
 from penstock.keys import Int64s
 from penstock.masters.base import Changes
 from penstock.masters.forks import renew_after_fork
@@ -225,9 +225,13 @@ class EmptiesByLookUps(YieldingCache):
             idle = window.limit - max(least, int(_SPARE_WINDOW * window.nbytes))
             if idle > self.sizing.free // 100:
                 self._move_line(idle)
-        elif window.limit < self.sizing.free // 2 and self._drop_coldest(len(cache) // _LEAVING):
-            cache.compact()
-            self._move_line(-max(cache.limit - cache.nbytes, 0))
+        elif window.limit < self.sizing.free // 2:
+            # It was too small for what came: it gets as much again.
+            left = cache.limit - min(window.limit, cache.limit - LEAST_CACHE)
+            if cache.nbytes > left:
+                self._drop_coldest(int((cache.nbytes - left) / cache.key_nbytes) + 1)
+                cache.compact()
+            self._move_line(max(left, cache.nbytes) - cache.limit)
 
     def _hold(self, codes: Int64s, rows: Int64s, batch: pa.RecordBatch, matches: Int64s) -> None:
         """Cache keys that were just found, each one row of the batch, while there is room."""
