@@ -36,9 +36,9 @@ class Answer(ABC):
         """At most `most` output rows, or None when all are out."""
 
     @property
-    @abstractmethod
     def nbytes(self) -> int:
-        """Bytes of stream rows that are held for this answer alone."""
+        """Bytes of stream rows that are held for this answer alone: none, of rows in hand."""
+        return 0
 
 
 class Unmatchable(Answer):
@@ -51,10 +51,6 @@ class Unmatchable(Answer):
         self._rows, self._reasons, self._at = rows, reasons, 0
         self.widest = binding.widest(batch)
         self.rows_left = 0 if binding.on_miss == "drop" else len(rows)
-
-    @property
-    def nbytes(self) -> int:
-        return 0
 
     def next(self, most: int) -> pa.RecordBatch | None:
         if not self.rows_left:
@@ -84,10 +80,6 @@ class CacheHits(Answer):
         self._at = (0, NONE)
         self.rows_left = len(rows)
         self.widest, self.widest_partner = binding.widest(batch), cache.widest
-
-    @property
-    def nbytes(self) -> int:
-        return 0
 
     def next(self, most: int) -> pa.RecordBatch | None:
         if not self.rows_left:
@@ -120,10 +112,6 @@ class PackedHits(Answer):
         self._at = 0
         self.rows_left = len(rows)
         self.widest = binding.widest(batch)
-
-    @property
-    def nbytes(self) -> int:
-        return 0
 
     def next(self, most: int) -> pa.RecordBatch | None:
         if not self.rows_left:

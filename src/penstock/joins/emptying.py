@@ -251,18 +251,15 @@ class EmptiesByLookUps(YieldingCache):
             heats = (matches - 1) * cache.hit
             cache.add(codes[:fit], rows[:fit], one[:fit], batch, heats[:fit])
 
-    def _drop_coldest(self, count: int) -> int:
+    def _drop_coldest(self, count: int) -> None:
         """Let go of so many cached keys, and let the others' hits fade."""
         codes, heats = self.cache.entries()
-        count = min(count, len(codes))
-        if count:
-            if count < len(codes):
-                # Equally cold ones by lot: in their order, one part of the hash table would empty.
-                order = np.argpartition(heats + self._lot.random(len(heats)), count)
-                codes = codes[order[:count]]
-            self.cache.remove(codes)
-            self.cache.cool()
-        return count
+        if count < len(codes):
+            # Equally cold ones by lot: in their order, one part of the hash table would empty.
+            order = np.argpartition(heats + self._lot.random(len(heats)), count)
+            codes = codes[order[:count]]
+        self.cache.remove(codes)
+        self.cache.cool()
 
     def _move_line(self, to_cache: int) -> None:
         self.cache.limit += to_cache

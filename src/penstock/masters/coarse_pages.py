@@ -50,8 +50,7 @@ class CoarsePages:
 
     The master's own pages stay as they are in the file, for who wants small ones. A page here has
     its rows in one chunk, so while it is read its rows are held twice: as they lie on the master's
-    pages, and together. Single rows are not found by reading pages of the master's own, since who
-    has pages read together does so because a read is dear.
+    pages, and together. Single rows are found on the master's own pages.
 
     Args:
         master: the master with the smaller pages.

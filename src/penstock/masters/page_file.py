@@ -221,7 +221,7 @@ class PageFileMaster(IndexedPages[_Version]):
             except PageUnread as error:
                 if not error.damaged:
                     # Whole pages are read with every error told apart.
-                    self._read(opened, np.array([error.page]))
+                    self._read_pages(opened, np.array([error.page]))
                 raise self._damaged(error.page, "does not match its checksum") from error
             self._count(found.calls, found.nbytes)
             return found
