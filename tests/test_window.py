@@ -105,6 +105,16 @@ class WindowMachine(RuleBasedStateMachine):
         self.window.free(slots)
         self.model.rows = [row for row in self.model.rows if row.number not in leaving]
 
+    @rule(data=st.data(), at_once=st.integers(1, 40))
+    def let_go(self, data: st.DataObject, at_once: int) -> None:
+        rows = self.model.rows
+        leaving = data.draw(st.lists(st.sampled_from(rows), unique_by=id)) if rows else []
+        arrivals = sorted(row.arrival for row in leaving)
+        unknown = self.now + 1
+        gone = np.array([*arrivals, unknown], dtype=np.int64)
+        assert self.window.let_go(gone, at_once) == len(leaving)
+        self.model.rows = [row for row in rows if row not in leaving]
+
     def _has_the_right_values(self, slots: np.ndarray) -> None:
         taken = self.window.take(slots)
         for row in taken.to_pylist() if self.schema is PLAIN else ():

@@ -15,6 +15,7 @@ from numba import njit
 
 from penstock.errors import PenstockError
 from penstock.keys import Int64s
+from penstock.page_queue import PageQueue
 from penstock.rows import RowStore
 from penstock.slots import NONE, Moves, SlotBlocks, Slots, list_chains, take_free
 
@@ -153,6 +154,12 @@ def _unhang_blocks(pages, block, link, head, count, total, stamp, partly, slots)
     return taken
 
 
+def among(values: Int64s, ascending: Int64s) -> npt.NDArray[np.bool_]:
+    """Which values are among those that ascend, of which there is one at least."""
+    at = np.minimum(np.searchsorted(ascending, values), len(ascending) - 1)
+    return ascending[at] == values
+
+
 class Window:
     """Stream rows waiting for pages `0 … num_pages - 1`, in at most `limit` bytes.
 
@@ -199,16 +206,14 @@ class Window:
         self.count = np.zeros(pages, dtype=np.int32)
         self._total = np.zeros(pages, dtype=np.int64)
         self.first = np.zeros(pages, dtype=np.int64)
-        self._queue = np.zeros(2 * pages, dtype=np.int32)
-        self._queued_at = np.zeros(2 * pages, dtype=np.int64)
-        self._queue_head = self._queue_tail = 0
+        self._queue = PageQueue(self.count, self.first)
 
     # -- bytes ------------------------------------------------------------------------------
 
     @staticmethod
     def index_nbytes_for(num_pages: int) -> int:
         """Bytes of the page chains and the queue of pages, whatever waits."""
-        return max(num_pages, 1) * (4 + 4 + 8 + 8 + 2 * (4 + 8))
+        return max(num_pages, 1) * (4 + 4 + 8 + 8 + PageQueue.PAGE_NBYTES)
 
     @property
     def index_nbytes(self) -> int:
@@ -338,7 +343,7 @@ class Window:
             stamp,
         )
         blocks.used += taken
-        self._enqueue(fresh[:found])
+        self._queue.add(fresh[:found])
         return slots[:filed]
 
     def take_off(self, pages: Int64s, limit: int) -> Slots:
@@ -378,34 +383,11 @@ class Window:
 
     def oldest(self) -> tuple[int, int] | None:
         """The page of the oldest waiting row, and that row's arrival."""
-        while self._queue_head < self._queue_tail:
-            at = self._queue_head
-            page, arrival = int(self._queue[at]), int(self._queued_at[at])
-            if self.count[page] and self.first[page] == arrival:
-                return page, arrival
-            self._queue_head += 1
-        return None
+        return self._queue.oldest()
 
     def older_than(self, arrival: int) -> Int64s:
         """Pages with a row that arrived before this, oldest first."""
-        at = slice(self._queue_head, self._queue_tail)
-        pages, queued = self._queue[at], self._queued_at[at]
-        due = queued < arrival
-        due &= (self.count[pages] > 0) & (self.first[pages] == queued)
-        return pages[due].astype(np.int64)
-
-    def _enqueue(self, pages: Slots) -> None:
-        if self._queue_tail + len(pages) > len(self._queue):
-            at = slice(self._queue_head, self._queue_tail)
-            queued, stamps = self._queue[at], self._queued_at[at]
-            alive = (self.count[queued] > 0) & (self.first[queued] == stamps)
-            kept = int(alive.sum())
-            self._queue[:kept], self._queued_at[:kept] = queued[alive], stamps[alive]
-            self._queue_head, self._queue_tail = 0, kept
-        end = self._queue_tail + len(pages)
-        self._queue[self._queue_tail : end] = pages
-        self._queued_at[self._queue_tail : end] = self.first[pages]
-        self._queue_tail = end
+        return self._queue.older_than(arrival)
 
     def in_order(self) -> Slots:
         """The slots of all rows that wait for a page, oldest first."""
@@ -449,7 +431,7 @@ class Window:
             found = np.empty(min(len(slots), num_pages), dtype=np.int32)
             chains = self.head, self.count, self._total, self.first, found
             many = _file_again(slots, pages, arrivals, self._base, store.link, *chains)
-            self._enqueue(found[:many])
+            self._queue.add(found[:many])
             return
         fresh = SlotBlocks(store.capacity, block)
         blocks, store.blocks = store.blocks, fresh
@@ -457,6 +439,41 @@ class Window:
         goals = self._hang(pages, arrivals, store.capacity, np.empty(store.capacity, np.uint32))
         store.blocks = blocks
         store.rearrange(slots, goals, fresh)
+
+    def let_go(self, arrivals: Int64s, at_once: int = 10_000) -> int:
+        """Drop the rows of these arrivals, which ascend; returns how many there were.
+
+        Other rows of their pages are filed again, about so many `at_once`.
+        """
+        if not len(arrivals):
+            return 0
+        slots, pages_of = self.listed()
+        gone = among(self.arrivals(slots), arrivals)
+        touched = np.unique(pages_of[gone])
+        parts = np.cumsum(self.count[touched]) // at_once
+        for part in np.split(touched, np.flatnonzero(np.diff(parts)) + 1):
+            self._drop(part, arrivals)
+        self._queue.restart()
+        return int(gone.sum())
+
+    def _drop(self, pages: Int64s, arrivals: Int64s) -> None:
+        slots, pages_of = self.listed(pages)
+        came = self.arrivals(slots)
+        stay = np.flatnonzero(~among(came, arrivals))
+        stay = stay[np.argsort(came[stay])]
+        rows, pages_of, came = self.take(slots[stay]), pages_of[stay], came[stay]
+        self.free(Window.take_off(self, pages, len(slots)))
+        # They were all here before: there is room, whatever `room` keeps free.
+        limit, self.limit = self.limit, 2 * self.limit
+        try:
+            while len(stay):
+                left = np.arange(len(rows) - len(stay), len(rows))
+                filed = len(Window.admit(self, rows, left, pages_of[left], came[left]))
+                if not filed:
+                    raise PenstockError("rows that waited do not fit the window again")
+                stay = stay[filed:]
+        finally:
+            self.limit = limit
 
     def compact(self) -> Moves | None:
         """Move rows together and give back the memory of those that left."""

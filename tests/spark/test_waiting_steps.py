@@ -245,6 +245,39 @@ def test_a_warm_copy_reads_only_the_account(master: Path, clock: list[float]) ->
     assert third[0]["stateBytesRead"] > first[0]["stateBytesWritten"]
 
 
+def test_a_worker_that_was_passed_over_catches_up(tmp_path: Path, clock: list[float]) -> None:
+    """It reads what was written since, lets go of what was answered, and waits no longer for it."""
+    task = task_on(many_pages(tmp_path), RootJoin(budget=900_000, max_wait=20.0))
+    partition, out, tables, random = Partition(), [], [], np.random.default_rng(7)
+    workers: list[dict[Any, Any]] = [{}, {}]
+    read, anew, last, folded = [], [], 0, 0
+    for step in range(150):
+        clock[0] += 0.5
+        operators._IDLE = workers[int(random.integers(2))]
+        keys = np.minimum(random.zipf(1.1, 400), 2**40) % 70_000
+        tables.append(sales(400, step).set_column(0, "sku", pa.array(keys)))
+        behind = task.identity in operators._IDLE and operators._IDLE is not workers[last]
+        last = int(operators._IDLE is workers[1])
+        rows, told = visit(partition, task, dealt(tables[-1], 1), step)
+        out += rows
+        assert told[0]["oldestWait"] < 20_000_000
+        join = operators._IDLE[task.identity].join
+        join.check_invariants()
+        account = Account.of_bytes(partition.shards[0]["account"][()][0])
+        folded += any(s.written > s.key for s in account.segments)
+        if behind and step > 20:
+            read.append(told[0]["stateBytesRead"])
+            anew.append(sum(len(v[0]) for v in partition.shards[0]["segments"].values()))
+    assert len(read) > 40
+    assert folded > 20
+    assert np.median(read) < np.median(anew) / 3
+    rows, _ = visit(partition, task, {}, 200, due=200)
+    number = pa.array(np.arange(60_000))
+    products = pa.table({"sku": number, "v": number})
+    assert_same_rows(out + rows, plain_join(pa.concat_tables(tables), products, "sku").rows)
+    assert partition.stored == 0
+
+
 def test_segments_that_are_mostly_answered_are_folded(tmp_path: Path, clock: list[float]) -> None:
     """The state does not outgrow what waits, nor do its values become many."""
     number, master = np.arange(20_000), tmp_path / "many.arrow"

@@ -69,16 +69,21 @@ def can_forget(join: SemiStreamJoin) -> bool:
     )
 
 
-def forget(join: SemiStreamJoin) -> None:
-    """Let go of every row that is not answered yet; somebody else has them."""
+def forget(join: SemiStreamJoin, arrivals: Int64s | None = None) -> bool:
+    """Let go of rows that wait, every one or those of these arrivals, ascending: somebody else has
+    them. Returns whether all of them were there.
+    """
     join._hand.clear()
     join._answers.clear()
     join._slice = join._open = None
     join._interrupted.clear()
     settle(join)
     window = join.window
-    window.free(window.take_off(np.flatnonzero(window.count).astype(np.int64), len(window)))
+    if arrivals is None:
+        window.free(window.take_off(np.flatnonzero(window.count).astype(np.int64), len(window)))
+    whole = arrivals is None or window.let_go(arrivals) == len(arrivals)
     join._tidy()
+    return whole
 
 
 def resume(

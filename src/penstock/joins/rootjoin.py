@@ -173,10 +173,10 @@ class _RootJoinOperator(HoldsAllOfR):
             return
         budget = self.sizing.budget
         idle = (self.window.limit - self.window.nbytes) // 2
-        most = min(
-            max(budget // (50 if budget >= _LARGE_BUDGET else 100) + self.cache.limit // 24, idle),
-            budget // 12,
-        )
+        share = budget // (50 if budget >= _LARGE_BUDGET else 100) + self.cache.limit // 24
+        # Where rows leave by their time, pages are due together, and the window is seldom full.
+        timed = self._wait_limit.seconds is not None
+        most = max(min(share, budget // 12), min(idle, budget // (4 if timed else 12)))
         while pages > 1 and self.master.buffer_nbytes(pages) - self.sizing.disk_buffer > most:
             pages -= 1
         more = self.master.buffer_nbytes(pages) - self.disk_buffer

@@ -161,7 +161,8 @@ class CoarsePages:
         What changed is told by ranges of keys, which are the same for pages of any size.
         """
         changes = self.wrapped.refresh()
-        self._adopt()
+        if changes is not None:
+            self._adopt()
         return changes
 
     def close(self) -> None:

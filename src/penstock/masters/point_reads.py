@@ -30,12 +30,12 @@ from penstock.masters.page_index import PageIndex
 from penstock.masters.workers import Workers
 from penstock.memory import private_memory
 
-GAP_BYTES = 32 * 1024
+GAP_BYTES = 16 * 1024
 """What lies between two pages and is no more than this is read along: it costs less than a call."""
-_SPAN_BYTES = 256 * 1024
+_SPAN_BYTES = 64 * 1024
 """The most that one call reads, but for a page that is longer, and the least buffer of a second
 thread."""
-MOST_THREADS = 8
+MOST_THREADS = 32
 MOST_BUFFER = MOST_THREADS * _SPAN_BYTES
 """Bytes beyond which a buffer is of no more use, where pages are short."""
 _LEAST_PART = 32

@@ -55,10 +55,18 @@ class Part:
         """Bytes of the rows that wait, as they are stored."""
         return self.waiting * self.row_nbytes
 
+    def numbers(self) -> Int64s:
+        """The numbers of the rows that wait."""
+        return self.offsets[~self.gone].astype(np.int64) + self.first
+
+    @property
+    def last(self) -> int:
+        """The number of the last row."""
+        return self.first + int(self.offsets[-1])
+
     def among(self, numbers: Int64s) -> slice:
         """Which of these ascending numbers lie between the first and the last here."""
-        last = self.first + int(self.offsets[-1])
-        ends = np.searchsorted(numbers, [self.first, last + 1])
+        ends = np.searchsorted(numbers, [self.first, self.last + 1])
         return slice(int(ends[0]), int(ends[1]))
 
     def answer(self, numbers: Int64s) -> Int64s:
@@ -96,6 +104,11 @@ class Parts:
     def add(self, key: int, part: Part) -> None:
         """The next segment; its rows are younger than all others'."""
         self._parts[key] = part
+
+    def taken(self, key: int, written: int) -> Part | None:
+        """The segment of this key, no longer among these; None if it was written anew since."""
+        found = self._parts.get(key)
+        return None if found is None or found.written != written else self._parts.pop(key)
 
     def replace(self, key: int, part: Part) -> None:
         """A segment was written anew, with the rows that still wait."""

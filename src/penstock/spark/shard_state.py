@@ -49,6 +49,8 @@ class Account:
         notes: those that tell rows of these segments that wait no longer.
         time: of the step, in seconds.
         ahead: how far this was ahead of the clock, which may have been set back.
+        before: the tokens of the last steps before: a worker that has the rows of one of them can
+            catch up.
     """
 
     stamp: int = 0
@@ -59,6 +61,7 @@ class Account:
     notes: tuple[int, ...] = ()
     time: float = 0.0
     ahead: float = 0.0
+    before: tuple[str, ...] = ()
     format: int = field(default=_FORMAT)
 
     def to_bytes(self) -> bytes:
@@ -75,6 +78,7 @@ class Account:
             )
         found["segments"] = tuple(Stored(**one) for one in found["segments"])
         found["notes"] = tuple(found["notes"])
+        found["before"] = tuple(found.get("before", ()))
         return cls(**found)
 
     def but(self, **changed: Any) -> Account:

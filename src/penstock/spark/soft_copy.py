@@ -1,8 +1,10 @@
 """The rows of one shard that wait, in the worker's operator: a soft copy of Spark's state.
 
-The state is the truth. The copy is up to date when it has the token of the shard's last step; else
-the operator forgets its rows, keeps its cache, and takes up what the state has. A worker that
-serves several shards holds one of them at a time, so that its budget is one operator's.
+The state is the truth. The copy is up to date when it has the token of the shard's last step. If it
+has that of a step shortly before, it catches up: rows that were answered since go, rows that came
+since are taken up. Else the operator forgets its rows, keeps its cache, and takes up what the
+state has. A worker that serves several shards holds one of them at a time, so that its budget is
+one operator's.
 
 A step costs by the rows that come and go, not by those that wait.
 """
@@ -28,6 +30,10 @@ from penstock.spark.spreading import crowded_pages, pages_read_early, read_pages
 
 _PIECE_SHARE = 16
 """Rows are pushed and taken up in pieces of at most this part of the budget."""
+
+_STEPS_BEHIND = 16
+"""A copy that is more steps behind takes all rows up anew."""
+_NONE: Int64s = np.empty(0, dtype=np.int64)
 
 Batches = Iterator[pa.RecordBatch]
 
@@ -102,37 +108,83 @@ class SoftCopy:
     def begin(self, shard: int, account: Account | None, state: ShardState) -> Batches:
         """Hold the rows of this shard; iterate for those that the cache can answer by now."""
         current = self._is_current(shard, account)
+        had, self._account = self._account, account or Account()
+        behind = self._shard == shard and had.token in self._account.before
         self._whole, self._shard = False, shard
-        self._account = account or Account()
         self._stamp = self._account.stamp
-        if not current:
+        if behind and can_forget(self.join):
+            yield from self._catch_up(had, state)
+        elif not current:
             yield from self._take_up(state)
         elif account is None:
             self._shift = 0
 
     def _take_up(self, state: ShardState) -> Batches:
+        """Hold the rows that the state has, and no others."""
         account, join = self._account, self.join
         forget(join)
         self._moved.taken()
         self._parts, self._shift = Parts(), 0
-        notes = [unpack_numbers(state.read_answered(stamp)) for stamp in account.notes]
-        answered = np.sort(np.concatenate(notes)) if notes else np.empty(0, dtype=np.int64)
-        now = self.clock.shown
+        answered = self._answered_since(0, state)
         for stored in account.segments:
             segment = Segment.unpacked(state.read_segment(stored.key))
             if not len(self._parts):
                 # The operator's logical time goes on from where it is.
                 self._shift = logical_time(join) - int(segment.numbers[0])
-            part = Part.of(segment, stored.written)
-            part.answer(answered[part.among(answered)])
-            self._parts.add(stored.key, part)
-            yield from self._resume(segment.only(~part.gone), now)
-        self.clock.shown = now
-        # Numbers are never given twice, also where the last rows to arrive were answered.
-        pass_time(join, account.arrived + self._shift)
+            part = self._stored(stored, segment, answered)
+            yield from self._resume(segment.only(~part.gone))
+        self._took_up()
 
-    def _resume(self, segment: Segment, now: float) -> Batches:
-        rows, done = fitted(segment.rows, self.join.binding.stream_schema), 0
+    def _catch_up(self, had: Account, state: ShardState) -> Batches:
+        """Let go of the rows that were answered since an earlier step; take up those that came."""
+        before, known = self._parts, dict[int, Part]()
+        answered = self._answered_since(had.stamp, state)
+        gone, moved = [_NONE], [_NONE]
+        for stored in self._account.segments:
+            part = before.taken(stored.key, stored.written)
+            if part is not None:
+                gone.append(part.answer(answered[part.among(answered)]))
+                known[stored.key] = part
+            elif stored.written > stored.key:
+                # Folded since: rows of several segments, of which some may be known.
+                part = Part.of(Segment.unpacked(state.read_segment(stored.key)), stored.written)
+                part.answer(answered[part.among(answered)])
+                moved.append(part.numbers())
+                known[stored.key] = part
+        left = np.concatenate([_NONE, *(part.numbers() for _, part in before.items())])
+        gone.append(np.setdiff1d(left, np.concatenate(moved), assume_unique=True))
+        if not forget(self.join, np.sort(np.concatenate(gone)) + self._shift):
+            yield from self._take_up(state)
+            return
+        self._parts = Parts()
+        for stored in self._account.segments:
+            part = known.get(stored.key)
+            if part is not None and part.last < had.arrived:
+                self._parts.add(stored.key, part)
+                continue
+            segment = Segment.unpacked(state.read_segment(stored.key))
+            part = self._stored(stored, segment, answered)
+            yield from self._resume(segment.only(~part.gone & (segment.numbers >= had.arrived)))
+        self._took_up()
+
+    def _answered_since(self, stamp: int, state: ShardState) -> Int64s:
+        notes = [n for n in self._account.notes if n > stamp]
+        return np.sort(
+            np.concatenate([_NONE, *(unpack_numbers(state.read_answered(n)) for n in notes)])
+        )
+
+    def _stored(self, stored: Stored, segment: Segment, answered: Int64s) -> Part:
+        part = Part.of(segment, stored.written)
+        part.answer(answered[part.among(answered)])
+        self._parts.add(stored.key, part)
+        return part
+
+    def _took_up(self) -> None:
+        # Numbers are never given twice, also where the last rows to arrive were answered.
+        pass_time(self.join, self._account.arrived + self._shift)
+
+    def _resume(self, segment: Segment) -> Batches:
+        rows, done, now = fitted(segment.rows, self.join.binding.stream_schema), 0, self.clock.shown
         most = self.join.plan.budget_bytes // _PIECE_SHARE
         for at, end in segment.times:
             until = int(np.searchsorted(segment.numbers, end))
@@ -147,6 +199,7 @@ class SoftCopy:
                 self._parts.answer(np.setdiff1d(numbers, begun - self._shift, assume_unique=True))
                 self._parts.answer(ceased - self._shift)
                 done += piece.num_rows
+        self.clock.shown = now
 
     def push(self, batch: pa.RecordBatch, state: ShardState) -> Batches:
         """Rows come in; what they set free comes out."""
@@ -273,6 +326,7 @@ class SoftCopy:
             tuple(kept),
             clock.shown,
             clock.ahead,
+            (*before.before, before.token)[-_STEPS_BEHIND:] if before.token else (),
         )
         state.write_account(self._account)
 
