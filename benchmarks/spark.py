@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from penstock.bench.machine import commit, describe
+from penstock.budget import parse_bytes
+from penstock.spark.bench.case import SparkCase
 
 HERE = Path(__file__).parent
 Cases = dict[str, dict[str, Any]]
@@ -35,7 +37,7 @@ CASES = (
     Case(
         "large-batches-2M",
         "400 000-row micro-batches, R = 2 M",
-        ("--rows=2000000", "--batch=400000", "--batches=15", "--warm-up=10", "--against=identity"),
+        ("--rows=2000000", "--batch=400000", "--batches=20", "--warm-up=20", "--against=identity"),
     ),
     Case(
         "large-batches-20M",
@@ -43,8 +45,8 @@ CASES = (
         (
             "--rows=20000000",
             "--batch=400000",
-            "--batches=15",
-            "--warm-up=10",
+            "--batches=20",
+            "--warm-up=20",
             "--ours=at-once",
             "--against=identity",
         ),
@@ -52,18 +54,24 @@ CASES = (
     Case(
         "small-batches-2M",
         "20 000-row micro-batches, R = 2 M",
-        ("--rows=2000000", "--batch=20000", "--batches=60", "--warm-up=10", "--against=static"),
+        (
+            *("--rows=2000000", "--batch=20000", "--batches=40", "--warm-up=60"),
+            "--against=static,static-inner",
+        ),
     ),
     Case(
         "small-batches-20M",
         "20 000-row micro-batches, R = 20 M",
-        ("--rows=20000000", "--batch=20000", "--batches=60", "--warm-up=60", "--against=static"),
+        (
+            *("--rows=20000000", "--batch=20000", "--batches=40", "--warm-up=60"),
+            "--against=static,static-inner",
+        ),
     ),
     Case(
         "slow-reads-20M",
-        "20 000-row micro-batches, R = 20 M, each read 2 ms later",
+        "20 000-row micro-batches, R = 20 M, 2 ms for each read",
         (
-            *("--rows=20000000", "--batch=20000", "--batches=30", "--warm-up=60"),
+            *("--rows=20000000", "--batch=20000", "--batches=20", "--warm-up=60"),
             *("--read-delay=2ms", "--against=none"),
         ),
     ),
@@ -165,11 +173,12 @@ def ratios(report: dict[str, Any]) -> list[str]:
                 f"| at once, of the identity's rate, 400 000 rows, R = {size} | {share:.2f} |"
             )
     small = by_way(report, "small-batches-20M")
-    for way in ("at-once", "waiting"):
-        if {way, "static"} <= small.keys():
-            times = beyond(small["static"]) / beyond(small[way])
-            what = "Spark's own join beyond the floor, by"
-            lines.append(f"| {what} {way}, 20 000 rows, R = 20 M | {times:.1f} |")
+    for static, join in (("static", "left"), ("static-inner", "inner")):
+        for way in ("at-once", "waiting"):
+            if {way, static} <= small.keys():
+                times = beyond(small[static]) / beyond(small[way])
+                what = f"Spark's own {join} join beyond the floor, by"
+                lines.append(f"| {what} {way}, 20 000 rows, R = 20 M | {times:.1f} |")
     if {"at-once", "waiting"} <= small.keys():
         reads = small["at-once"]["page_reads"] / max(small["waiting"]["page_reads"], 1)
         lines.append(f"| page reads at once, by those waiting, R = 20 M | {reads:.0f} |")
@@ -177,15 +186,25 @@ def ratios(report: dict[str, Any]) -> list[str]:
     if {"at-once", "waiting"} <= slow.keys():
         times = sum(slow["at-once"]["ms_per_batch"]) / sum(slow["waiting"]["ms_per_batch"])
         lines.append(
-            f"| the same micro-batches at once, by waiting, reads 2 ms later | {times:.1f} |"
+            f"| the same micro-batches at once, by waiting, 2 ms for each read | {times:.1f} |"
         )
     few = by_way(report, "small-batches-2M")
-    for way in ("at-once", "waiting", "static"):
+    for way in ("at-once", "waiting", "static", "static-inner"):
         if way in few and way in small:
             times = small[way]["median_ms"] / few[way]["median_ms"]
             lines.append(
                 f"| {way}: R = 20 M by R = 2 M, whole micro-batches of 20 000 | {times:.2f} |"
             )
+    budget = parse_bytes(SparkCase().budget)
+    above = [
+        result["worker_rss_max"] - result["worker_rss_idle"] - budget
+        for run in report["cases"].values()
+        for result in run["results"]
+        if result["case"] in ("at-once", "waiting")
+    ]
+    if above:
+        what = "largest worker beyond its idle size and the budget, in any run"
+        lines.append(f"| {what} | {megabytes(max(above))} |")
     return ["\n".join(lines)] if len(lines) > 2 else []
 
 

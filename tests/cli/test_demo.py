@@ -174,7 +174,7 @@ def test_a_disk_that_is_too_small(tmp_path: Path) -> None:
 
 
 def report(batch: int, row: int, **metrics: float) -> dict[str, Any]:
-    found = {"rowsOut": 1000.0, "hitCount": 800.0, "loadCount": 20.0, "rowsReadFor": 200.0}
+    found = {"rowsOut": 1000.0, "hitCount": 800.0, "loadCount": 20.0, "bytesRead": 10_000.0}
     found |= {"heldBytes": 1_500_000.0, "rowsWaiting": 0.0}
     return {
         "batch": batch,
@@ -198,7 +198,7 @@ def test_the_panel(width: int, fancy: bool) -> None:
     console.print(panel)
     shown.enter(3, "sales stream through Spark 4.2.0")
     shown.take(report(0, 1000))
-    shown.take(report(1, 2000, loadCount=0.0, rowsReadFor=0.0))
+    shown.take(report(1, 2000, loadCount=0.0))
     now[0] = 61.0
     console.print(panel)
     lines = console.export_text().splitlines()
@@ -210,7 +210,7 @@ def test_the_panel(width: int, fancy: bool) -> None:
         "1:01",
         "2.00 k of 4.00 k",
         "80%",
-        "10.0",
+        "100.0",
         "2 × 1.5 of 2.0 MB",
     ):
         assert words in text
@@ -237,7 +237,7 @@ def test_lines_where_there_is_no_terminal() -> None:
         watcher.batch(report(number, 1000 * (number + 1)))
     watcher.proving(0, 4000)
     watcher.proving(4000, 4000)
-    between = "2.00 k rows/s, 80% from the cache, 10.0 rows per page read, 2 × 1.5 of 2.0 MB held"
+    between = "2.00 k rows/s, 80% from the cache, 50.0 rows per page read, 2 × 1.5 of 2.0 MB held"
     assert said == [
         "2/4  starting Spark",
         "3/4  sales stream through Spark 4.2.0",
@@ -249,8 +249,8 @@ def test_lines_where_there_is_no_terminal() -> None:
 
 def test_what_it_says_at_the_end(capsys: pytest.CaptureFixture[str]) -> None:
     batches = [report(0, 1000), report(1, 2000), report(1, 2000) | {"rows": 0}]
-    costs = Costs.of(PLAN, batches, pages=100, table_bytes=120_000, needed_bytes=32_000)
-    assert (costs.micro_batches, costs.page_reads, costs.pages_scanned) == (2, 60, 200)
+    costs = Costs.of(PLAN, batches, table_bytes=120_000, needed_bytes=32_000)
+    assert (costs.micro_batches, costs.page_reads, costs.bytes_scanned) == (2, 60, 64_000)
     assert (costs.held, costs.hit_share) == (1_500_000, 0.8)
     outcome = Outcome(PLAN, 4000, 40, Path("/somewhere/warehouse"), 5000, 4, costs)
     print_outcome(Console(width=500), outcome)
@@ -259,8 +259,8 @@ def test_what_it_says_at_the_end(capsys: pytest.CaptureFixture[str]) -> None:
         "equal: all 4,000 rows of the warehouse table are those of a plain join",
         "2 × 1.5 MB held, of 2 × 2.0 MB (measured)",
         "2 × 120.0 kB with all of R in each worker (computed)",
-        "60 in 2 micro-batches",
-        "200, 3.3 times as many, with a join that scans R for every micro-batch",
+        "30.0 kB in 60 reads and 2 micro-batches",
+        "64.0 kB, 2.1 times as much, with a join that scans these columns of R",
         "/somewhere/warehouse (4 Parquet files, 5.0 kB)",
     ):
         assert words in said

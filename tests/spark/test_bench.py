@@ -108,13 +108,15 @@ def test_a_full_disk_is_told_before_anything_is_built(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("in_flight", [1, 4])
 def test_each_request_is_answered_later(
-    files: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+    files: dict[str, Path], monkeypatch: pytest.MonkeyPatch, in_flight: int
 ) -> None:
     slept: list[float] = []
     clock = SimpleNamespace(sleep=slept.append)  # Spark's own threads sleep, too
     monkeypatch.setattr("penstock.spark.bench.delayed.time", clock)
-    with pickle.loads(pickle.dumps(DelayedPageFile(files["master"], 0.002))) as master:
+    slow = DelayedPageFile(files["master"], 0.002, in_flight)
+    with pickle.loads(pickle.dumps(slow)) as master:
         assert isinstance(master, DelayedPageFile)
         # Pages so far apart that none are read together.
         pages = list(range(0, master.num_pages, 30))
@@ -122,7 +124,15 @@ def test_each_request_is_answered_later(
         requests = master.reads.io_reads
     assert rows.num_rows > 0
     assert requests > 1
-    assert slept == [pytest.approx(-(-requests // 4) * 0.002)]
+    assert slept == [pytest.approx(-(-requests // in_flight) * 0.002)]
+
+
+def test_a_way_that_scans_r_has_fewer_micro_batches() -> None:
+    case = SparkCase(batches=60, warm_up=50)
+    assert case.of_way("waiting") == case
+    scans = case.of_way("static-inner")
+    assert (scans.warm_up, scans.batches) == (3, 20)
+    assert SparkCase(batches=5, warm_up=1).of_way("static").batches == 5
 
 
 def test_python_workers_are_children_of_a_daemon(spark: SparkSession) -> None:

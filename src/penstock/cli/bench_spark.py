@@ -17,9 +17,11 @@ Measure enrich on Spark beside Spark's own ways, on the same micro-batches.
 
 [bold]at-once[/bold] and [bold]waiting[/bold] are ours. [bold]identity[/bold] is a mapInArrow that \
 puts out the same columns and joins nothing: what rows cost on their way to Python and back. \
-[bold]static[/bold] is Spark's stream–static join with R as Parquet, [bold]static-cached[/bold] \
-the same with R in Spark's memory. Each has a process with a Spark of its own, one at a time. R is \
-kept as a page file and as Parquet, and used again.
+[bold]static[/bold] is Spark's stream–static left join with R as Parquet, \
+[bold]static-cached[/bold] the same with R in Spark's memory, and [bold]static-inner[/bold] an \
+inner join, which drops sales of products that R lacks and for that need not sort R. Each has a \
+process with a Spark of its own, one at a time. R is kept as a page file and as Parquet, and used \
+again.
 
 In the JSON, [bold]ms_per_batch[/bold] are the micro-batches after the first ones, which warm up; \
 [bold]floor_ms[/bold] is a micro-batch without rows, from source to sink with nothing between; \
@@ -34,7 +36,7 @@ EXAMPLES = """
 
     penstock bench spark --rows 2000000 --batch 20000
 
-A disk that answers each read 2 ms later, and only an identity beside:
+A master whose every read costs 2 ms, and only an identity beside:
 
     penstock bench spark --read-delay 2ms --against identity --output json
 """
@@ -60,7 +62,7 @@ def spark(
         list[str] | None,
         typer.Option(
             metavar="NAMES",
-            help="What to measure beside, with commas; or [bold]none[/bold]. "
+            help="What to measure beside, with commas, static-inner too; or [bold]none[/bold]. "
             "(default: identity,static,static-cached)",
         ),
     ] = None,
@@ -72,8 +74,11 @@ def spark(
         str, typer.Option(metavar="TIME", help="Longest wait of waiting: 30s, 2m.")
     ] = "30s",
     read_delay: Annotated[
-        str, typer.Option(metavar="TIME", help="How much later each read is answered: 2ms.")
+        str, typer.Option(metavar="TIME", help="What each read costs beside the disk: 2ms.")
     ] = "0ms",
+    in_flight: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Such reads of a worker at once.")
+    ] = 1,
     columns: Annotated[
         list[str] | None,
         typer.Option(
@@ -129,6 +134,7 @@ def spark(
         skew=skew,
         max_wait=max_wait,
         read_delay=parse_delay(read_delay),
+        in_flight=in_flight,
         page_bytes=_size("--page-bytes", page_bytes),
         partitions=partitions,
         shards=shards,

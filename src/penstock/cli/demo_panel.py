@@ -33,7 +33,7 @@ class Shown:
         self.rates: deque[float] = deque(maxlen=_RECENT)
         self.hits: deque[float] = deque(maxlen=_RECENT)
         self.per_read: deque[float] = deque(maxlen=_RECENT)
-        self.batches = 0
+        self.batches = self.rows_out = self.reads = 0
         self.seconds = self.held = self.waiting = 0.0
         self._began = clock()
 
@@ -57,8 +57,11 @@ class Shown:
             self.rates.append(rows / max(report["seconds"], 0.001))
         if found["rowsOut"]:  # not rows in: some may have waited since an earlier micro-batch
             self.hits.append(min(1.0, found["hitCount"] / found["rowsOut"]))
-        if found["loadCount"]:
-            self.per_read.append(found["rowsReadFor"] / found["loadCount"])
+        # Of all so far: where all of R is held, it is read once and never again.
+        self.rows_out += found["rowsOut"]
+        self.reads += found["loadCount"]
+        if self.reads:
+            self.per_read.append(self.rows_out / self.reads)
 
     @property
     def rate(self) -> float:

@@ -44,8 +44,8 @@ def print_outcome(console: Console, outcome: Outcome) -> None:
 def _lines(costs: Costs) -> list[tuple[str, str]]:
     workers = f"{costs.workers} × " if costs.workers > 1 else ""
     each = " in each worker" if costs.workers > 1 else ""
-    scanned = costs.pages_scanned / max(costs.page_reads, 1)
-    fewer = f", {scanned:.1f} times as many" if scanned >= 1.05 else ""
+    scanned = costs.bytes_scanned / max(costs.bytes_read, 1)
+    times = f", {scanned:.1f} times as much" if scanned >= 1.05 else ""
     memory = (
         f"{workers}{format_bytes(costs.held)} held, of {workers}{format_bytes(costs.budget)} "
         "(measured)"
@@ -56,16 +56,17 @@ def _lines(costs: Costs) -> list[tuple[str, str]]:
         "that are needed (measured), and a hash table of them"
     )
     reads = (
-        f"{costs.page_reads:,} in {costs.micro_batches:,} micro-batches; {costs.hit_share:.0%} of "
-        "the sales were answered from the cache (measured)"
+        f"{format_bytes(costs.bytes_read)} in {costs.page_reads:,} reads and "
+        f"{costs.micro_batches:,} micro-batches; {costs.hit_share:.0%} of the sales were answered "
+        "from the cache (measured)"
     )
     scans = (
-        f"{costs.pages_scanned:,}{fewer}, with a join that scans R for every micro-batch, as "
-        f"Spark's own does: {costs.pages:,} pages each time (computed)"
+        f"{format_bytes(costs.bytes_scanned)}{times}, with a join that scans these columns of R "
+        "for every micro-batch, as Spark's own does (computed)"
     )
     return [
         ("memory", memory),
         ("otherwise", all_of_r),
-        ("page reads", reads),
+        ("read", reads),
         ("otherwise", scans),
     ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from penstock.budget import format_bytes, parse_bytes
@@ -14,7 +14,11 @@ from penstock.streams import SalesStream
 OURS = ("at-once", "waiting")
 """The two ways of `enrich`."""
 AGAINST = ("identity", "static", "static-cached")
-"""What they are measured beside."""
+"""What they are measured beside, if nothing else is said."""
+KNOWN = (*AGAINST, "static-inner")
+"""What they can be measured beside."""
+_SCANS = (3, 20)
+"""Micro-batches to warm up and to measure, at most, for a way that scans R in each of them."""
 _ROW_BYTES = 120
 _DURATION = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(us|ms|s)\s*")
 _SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
@@ -42,8 +46,9 @@ class SparkCase:
 
     R has `rows` rows of 120 bytes. After `warm_up` micro-batches of `batch` rows, `batches` more
     are measured. Each micro-batch comes in `partitions` files, so that so many tasks have a part of
-    it. `columns` are the ones that each way adds. `read_delay` is the time in seconds by which each
-    request to the page file is answered later. `settings` are further ones of Spark.
+    it. `columns` are the ones that each way adds. `read_delay` is what each request to the page
+    file costs, in seconds, and `in_flight` how many of a worker may be under way at once.
+    `settings` are further ones of Spark.
 
     >>> SparkCase(rows=1000, batch=500).master_version
     'sales-1000-8192-7'
@@ -58,6 +63,7 @@ class SparkCase:
     skew: float = 1.0
     max_wait: str = "30s"
     read_delay: float = 0.0
+    in_flight: int = 1
     page_bytes: int = 8_192
     partitions: int = 2
     cores: int = 2
@@ -66,7 +72,7 @@ class SparkCase:
     settings: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for name in ("rows", "batch", "batches", "partitions", "cores"):
+        for name in ("rows", "batch", "batches", "partitions", "cores", "in_flight"):
             if getattr(self, name) < 1:
                 raise SparkBenchError(f"{name} is {getattr(self, name)}; it must be at least 1.")
         if self.warm_up < 0 or self.read_delay < 0:
@@ -98,6 +104,13 @@ class SparkCase:
         """The name of R's version: files of the same name hold the same rows in the same pages."""
         return f"sales-{self.rows}-{self.page_bytes}-{self.seed}"
 
+    def of_way(self, way: str) -> SparkCase:
+        """The case as this way is measured: one that scans R has nothing that warms up for long."""
+        if not way.startswith("static"):
+            return self
+        warm_up, batches = min(self.warm_up, _SCANS[0]), min(self.batches, _SCANS[1])
+        return replace(self, warm_up=warm_up, batches=batches)
+
     def workload(self) -> SalesStream:
         return SalesStream(products=self.rows, skew=self.skew, seed=self.seed)
 
@@ -109,7 +122,7 @@ class SparkCase:
         return cls(**{**values, "columns": tuple(values["columns"])})
 
     def __str__(self) -> str:
-        slow = f", reads {self.read_delay * 1000:g} ms later" if self.read_delay else ""
+        slow = f", {self.read_delay * 1000:g} ms for each read" if self.read_delay else ""
         return (
             f"R {self.rows:,} rows × {_ROW_BYTES} B, {self.batches} micro-batches of "
             f"{self.batch:,} rows in {self.partitions} partitions after {self.warm_up} to warm up, "

@@ -1,4 +1,4 @@
-"""The embedded master on a slower disk: the same file, answers that come later."""
+"""The embedded master where reads are dear: the same file, answers that come later."""
 
 from __future__ import annotations
 
@@ -13,22 +13,21 @@ from penstock.masters import PageFileMaster
 from penstock.masters.base import PageNumbers
 from penstock.masters.point_reads import Found
 
-_THREADS = 4
-
 
 class DelayedPageFile(PageFileMaster):
-    """A page file whose every request is answered `delay` seconds later.
+    """A page file whose every request takes `delay` seconds longer.
 
-    A request is a system call: one page, or neighbours that are read together. Four are under way
-    at once, whether pages are read or single rows, so n requests take ⌈n/4⌉ delays longer.
+    A request is a system call: one page, or neighbours that are read together. `in_flight` of them
+    may be under way at once, whether pages are read or single rows, so n requests take
+    ⌈n / in_flight⌉ delays longer.
     """
 
-    def __init__(self, path: str | os.PathLike[str], delay: float) -> None:
-        super().__init__(path, threads=_THREADS)
-        self._delay = delay
+    def __init__(self, path: str | os.PathLike[str], delay: float, in_flight: int = 1) -> None:
+        super().__init__(path)
+        self._delay, self._in_flight = delay, in_flight
 
     def __reduce__(self) -> tuple[object, ...]:
-        return DelayedPageFile, (str(self.path), self._delay)
+        return DelayedPageFile, (str(self.path), self._delay, self._in_flight)
 
     def read(self, pages: Sequence[int] | PageNumbers, columns: Sequence[str]) -> pa.Table:
         before = self.reads.io_reads
@@ -52,4 +51,4 @@ class DelayedPageFile(PageFileMaster):
 
     def _wait(self, before: int) -> None:
         requests = self.reads.io_reads - before
-        time.sleep(-(-requests // _THREADS) * self._delay)
+        time.sleep(-(-requests // self._in_flight) * self._delay)

@@ -21,6 +21,8 @@ from penstock.spark.session import local_session
 _HEAP = 1024**3
 _EMPTY_BATCHES = 8
 _POLL_SECONDS = 0.2
+_ONE_SHARD = {"spark.sql.shuffle.partitions": "1"}
+"""Of state: on one executor `enrich` has one shard, and other partitions would be empty."""
 _KEPT_PROGRESS = "spark.sql.streaming.numRecentProgressUpdates"
 
 Advance = Callable[[int], None]
@@ -42,11 +44,12 @@ def measure(
         settings={
             "spark.driver.memory": f"{_heap(way, case) // 1024**2}m",
             _KEPT_PROGRESS: str(case.warm_up + case.batches + 1000),
+            **(_ONE_SHARD if way == "waiting" and not case.shards else {}),
             **case.settings,
         },
     )
     try:
-        idle = _idle_worker(spark) if way in ("at-once", "waiting", "identity") else None
+        idle = _idle_worker(spark, way) if way in ("at-once", "waiting", "identity") else None
         df = joined(
             way,
             stream(spark, case, files["stream"]),
@@ -137,14 +140,18 @@ def _result(way: str, case: SparkCase, query: StreamingQuery) -> dict[str, Any]:
     }
 
 
-def _idle_worker(spark: SparkSession) -> int:
-    """Resident memory of a worker that has loaded all a join needs, and joined nothing."""
+def _idle_worker(spark: SparkSession, way: str) -> int:
+    """Resident memory of a worker that has loaded all this way needs, and joined nothing."""
+    module = "waiting" if way == "waiting" else "at_once"
 
     def tell(_: Any) -> Any:
+        from importlib import import_module
+
         import pyarrow as pa
 
-        import penstock.spark.at_once  # noqa: F401
         from penstock.spark.task_metrics import resident_bytes
+
+        import_module(f"penstock.spark.{module}")
 
         yield pa.record_batch({"bytes": pa.array([resident_bytes()], pa.int64())})
 

@@ -33,24 +33,31 @@ def joined(way: str, df: DataFrame, case: SparkCase, master: Path, parquet: Path
         return identity(df, case)
     spark, key = df.sparkSession, case.workload().key
     static = spark.read.parquet(str(parquet)).select(key, *case.columns)
+    how = "left"
     if way == "static-cached":
         static = static.cache()
         static.count()
+    elif way == "static-inner":
+        how = "inner"
     elif way != "static":
         raise SparkBenchError(f"there is no way {way!r} of joining on Spark.")
-    return df.join(static, key, "left")
+    return df.join(static, key, how)
 
 
 def _ours(df: DataFrame, case: SparkCase, master: Path, *, waits: bool) -> DataFrame:
     return enrich(
         df,
-        master=DelayedPageFile(master, case.read_delay) if case.read_delay else master,
+        master=_slowed(master, case) if case.read_delay else master,
         on=case.workload().key,
         columns=case.columns,
         budget=case.budget,
         shards=case.shards,
         max_wait=case.max_wait if waits else None,
     )
+
+
+def _slowed(master: Path, case: SparkCase) -> DelayedPageFile:
+    return DelayedPageFile(master, case.read_delay, case.in_flight)
 
 
 def identity(df: DataFrame, case: SparkCase) -> DataFrame:

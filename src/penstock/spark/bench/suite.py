@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from penstock.errors import did_you_mean
-from penstock.spark.bench.case import AGAINST, OURS, SparkBenchError, SparkCase
+from penstock.spark.bench.case import AGAINST, KNOWN, OURS, SparkBenchError, SparkCase
 from penstock.spark.bench.process import LeftOut, measure
-from penstock.spark.bench.tables import cache_folder, page_file, parquet, stream_files
+from penstock.spark.bench.tables import cache_folder, link_first, page_file, parquet, stream_files
 from penstock.spark.installed import require_pyspark
 from penstock.spark.java import find_java
 
@@ -46,7 +46,7 @@ class SparkSuite:
     cache: Path | None = None
 
     def __post_init__(self) -> None:
-        for name, known in [*((n, AGAINST) for n in self.against), *((n, OURS) for n in self.ours)]:
+        for name, known in [*((n, KNOWN) for n in self.against), *((n, OURS) for n in self.ours)]:
             if name not in known:
                 raise SparkBenchError(
                     f"there is no {name!r} to measure.{did_you_mean(name, known)} There are: "
@@ -80,9 +80,14 @@ class SparkSuite:
             files["stream"] = place / "stream"
             stream_files(case, files["stream"])
             for way in self.ways:
-                watcher.begins(way, case.warm_up + case.batches)
+                own = case.of_way(way)
+                micro_batches = own.warm_up + own.batches
+                watcher.begins(way, micro_batches)
+                first = place / f"stream-{micro_batches}"
+                link_first(files["stream"], first, micro_batches * case.partitions)
                 try:
-                    results.append(measure(way, case, files, place / way, watcher.reaches))
+                    of_way = {**files, "stream": first}
+                    results.append(measure(way, own, of_way, place / way, watcher.reaches))
                 except LeftOut as why:
                     watcher.leaves_out(way, str(why))
                 shutil.rmtree(place / way, ignore_errors=True)

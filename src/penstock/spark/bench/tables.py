@@ -92,6 +92,14 @@ def stream_files(case: SparkCase, folder: Path) -> None:
             files += 1
 
 
+def link_first(stream: Path, folder: Path, files: int) -> None:
+    """The first so many files of the stream in a folder of their own, without a copy."""
+    if not folder.exists():
+        folder.mkdir()
+        for file in sorted(stream.iterdir())[:files]:
+            os.link(file, folder / file.name)
+
+
 def empty_files(case: SparkCase, folder: Path, batches: int) -> None:
     """Micro-batches without rows, in the same number of files."""
     folder.mkdir(parents=True)

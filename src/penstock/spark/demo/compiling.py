@@ -24,7 +24,7 @@ def compile_join(plan: DemoPlan, place: Place) -> None:
     sales = workload.rows(0, _SALES)
     for budget in (_SMALL_BUDGET, plan.worker_budget):  # R fits one, and not the other
         with open_master(path) as master:
-            join = RootJoin(budget=budget).build(
+            join = RootJoin(budget=budget, pack=True).build(
                 master, sales.schema, on="product_id", columns=list(ADDED)
             )
             for start in range(0, _SALES, _PUSHED):

@@ -17,29 +17,27 @@ class Costs:
         micro_batches: that had rows.
         seconds: that they took together.
         hit_share: share of the sales that were answered from the cache.
-        page_reads: pages of R that were read.
-        rows_per_page_read: sales answered by each.
+        page_reads: reads of R, each of a page or of neighbouring ones.
+        bytes_read: by all of them.
         held: the most bytes that the join of one worker held.
         budget: that one worker's may hold.
         workers: that each hold as much.
         table_bytes: all of R (computed: its rows by their width).
         needed_bytes: R's key and the columns asked for, as an Arrow table (measured by the proof).
-        pages: of R.
-        pages_scanned: computed: all pages for every micro-batch, as a join does that scans R.
+        bytes_scanned: computed: the needed bytes for every micro-batch, for a join that scans R.
     """
 
     micro_batches: int
     seconds: float
     hit_share: float
     page_reads: int
-    rows_per_page_read: float
+    bytes_read: int
     held: int
     budget: int
     workers: int
     table_bytes: int
     needed_bytes: int
-    pages: int
-    pages_scanned: int
+    bytes_scanned: int
 
     @classmethod
     def of(
@@ -47,7 +45,6 @@ class Costs:
         plan: DemoPlan,
         batches: Sequence[Mapping[str, Any]],
         *,
-        pages: int,
         table_bytes: int,
         needed_bytes: int,
     ) -> Costs:
@@ -56,18 +53,16 @@ class Costs:
         def total(name: str) -> float:
             return sum(float(batch["metrics"][name]) for batch in batches)
 
-        reads = total("loadCount")
         return cls(
             micro_batches=len(busy),
             seconds=sum(float(batch["seconds"]) for batch in batches),
             hit_share=min(1.0, total("hitCount") / max(total("rowsOut"), 1)),
-            page_reads=round(reads),
-            rows_per_page_read=total("rowsReadFor") / reads if reads else 0.0,
+            page_reads=round(total("loadCount")),
+            bytes_read=round(total("bytesRead")),
             held=round(max((b["metrics"]["heldBytes"] for b in batches), default=0)),
             budget=plan.worker_budget,
             workers=plan.workers,
             table_bytes=table_bytes,
             needed_bytes=needed_bytes,
-            pages=pages,
-            pages_scanned=pages * len(busy),
+            bytes_scanned=needed_bytes * len(busy),
         )

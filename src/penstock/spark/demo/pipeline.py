@@ -39,7 +39,6 @@ def enriched_sales(spark: SparkSession, plan: DemoPlan, place: Place) -> DataFra
         on="product_id",
         columns=ADDED,
         budget=plan.worker_budget,
-        join="rootjoin",  # not packed: the demo is of a join that reads
         max_wait=plan.max_wait,
         shards=plan.workers if plan.workers > 1 else None,
         name=_ENRICHMENT,

@@ -76,7 +76,6 @@ def run_demo(plan: DemoPlan, place: Place, watcher: Watcher, *, fresh: bool = Fa
         costs = Costs.of(
             plan,
             place.noted(),
-            pages=info.pages,
             table_bytes=info.data_bytes,
             needed_bytes=proved["table_bytes"],
         )
