@@ -18,6 +18,7 @@ _UNITS = {
     **{f"{letter}{end}": 1000**n for letter, n in _POWERS.items() for end in ("", "B")},
     **{f"{letter}I{end}": 1024**n for letter, n in _POWERS.items() for end in ("", "B")},
 }
+_MOST = 2**50
 _NUMBER = r"([0-9]+(?:_[0-9]+)*(?:\.[0-9]+)?|\.[0-9]+)(e\+?[0-9]{1,2})?"
 _PATTERN = re.compile(rf"\s*({_NUMBER})\s*([a-z]*)\s*", re.IGNORECASE)
 _HOW = (
@@ -35,6 +36,8 @@ def parse_bytes(size: Size) -> int:
     value = _bytes_of(size)
     if value <= 0:
         raise SizeError(f"a size must be above zero bytes; {size!r} is not. {_HOW}")
+    if value > _MOST:
+        raise SizeError(f"{size!r} is more bytes than any machine has. {_HOW}")
     return value
 
 

@@ -31,9 +31,10 @@ def test_here_it_works(tmp_path: Path) -> None:
     assert code == 0
     lines = said.splitlines()
     names = [line[6:22].strip() for line in lines if line.startswith(("ok", "warn"))]
-    assert names[:10] == [
+    assert names[:11] == [
         "Penstock",
         "Python",
+        "workers' Python",
         "Java",
         "Spark",
         "Arrow",

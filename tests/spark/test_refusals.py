@@ -21,6 +21,7 @@ from penstock.errors import (
     OptionError,
     PenstockError,
     SchemaError,
+    SizeError,
 )
 from penstock.joins import RootJoin
 from penstock.masters import build_master
@@ -109,6 +110,37 @@ def test_waiting_where_it_cannot_be(feed: Feed, master: Path, spark: SparkSessio
     # A DataFrame that does not stream has nothing to wait for.
     df = spark.createDataFrame(sales(5))
     assert penstock.enrich(df, master=master, on="sku", max_wait="30s").count() == 5
+
+
+@pytest.mark.parametrize("wrong", ["soon", 1000, "-1s", float("inf")])
+def test_a_wait_that_is_no_time(feed: Feed, master: Path, wrong: object) -> None:
+    feed.add(sales(5))
+    with pytest.raises(OptionError, match=r"'30s'.*None answers every row at once") as told:
+        penstock.enrich(feed.stream(), master=master, on="sku", max_wait=wrong)  # type: ignore[arg-type]
+    assert "number of rows" not in str(told.value)
+
+
+@pytest.mark.parametrize("wrong", [5, [None], ["price", 5], {"price": 1}])
+def test_columns_that_are_no_names(spark: SparkSession, master: Path, wrong: object) -> None:
+    df = spark.createDataFrame(sales(5))
+    with pytest.raises(OptionError, match="a list of names"):
+        penstock.enrich(df, master=master, on="sku", columns=wrong)  # type: ignore[arg-type]
+
+
+def test_sizes_that_no_machine_has(spark: SparkSession, master: Path) -> None:
+    df = spark.createDataFrame(sales(5))
+    with pytest.raises(SizeError, match="more bytes than any machine has"):
+        penstock.enrich(df, master=master, on="sku", budget=10**30)
+    with pytest.raises(OptionError, match="1 to 10000"):
+        penstock.enrich(df, master=master, on="sku", shards=10**9)
+    with pytest.raises(OptionError, match="is no path"):
+        penstock.enrich(df, master="\0x", on="sku")
+
+
+def test_a_deadline_without_a_wait(feed: Feed, master: Path) -> None:
+    feed.add(sales(5))
+    with pytest.raises(OptionError, match="without max_wait"):
+        penstock.enrich(feed.stream(), master=master, on="sku", drain="deadline")
 
 
 def test_an_observation_of_a_stream(feed: Feed, master: Path) -> None:

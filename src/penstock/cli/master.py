@@ -167,7 +167,9 @@ def _build_on_spark(
 
     require_pyspark()
     from penstock.spark import build_master, local_session
+    from penstock.spark.building import require_parquet
 
+    require_parquet(str(source))
     heap = max(parse_bytes(memory), _LEAST_HEAP) // 1024**2
     place = tempfile.mkdtemp(prefix="penstock-build-")
     try:

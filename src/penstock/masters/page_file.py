@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import weakref
 from collections.abc import Sequence
 from pathlib import Path
@@ -46,7 +47,8 @@ class _Version:
 
     def __init__(self, path: Path, direct: bool) -> None:
         try:
-            self.file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            # Not to wait for somebody who writes, where this is a pipe.
+            self.file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         except FileNotFoundError as error:
             raise MasterError(
                 f"there is no file {path}. Build it with "
@@ -57,6 +59,13 @@ class _Version:
         self.close = weakref.finalize(self, os.close, self.file)
         try:
             status = os.fstat(self.file)
+            if stat.S_ISDIR(status.st_mode):
+                raise MasterError(
+                    f"{path} is a folder, and a master is one file. Build one from the Parquet "
+                    "files in it: `penstock master build FOLDER TARGET --key COLUMN`."
+                )
+            if stat.S_ISFIFO(status.st_mode):
+                raise MasterError(f"{path} is a pipe, and a master is a file that stays.")
             self.index, self.schema = read_index(self.file, path)
             self.direct = direct and use_direct(self.file)
             if not self.direct and hasattr(os, "posix_fadvise"):

@@ -8,6 +8,7 @@ from pyarrow import fs
 
 from penstock.errors import CorruptMasterError, MasterError
 from penstock.hashing import hash_buffer
+from penstock.masters.addresses import scrubbed, without_secrets
 from penstock.masters.base import Changes, PageNumbers
 from penstock.masters.forks import renew_after_fork
 from penstock.masters.indexed_pages import IndexedPages
@@ -30,15 +31,17 @@ class _Stored:
             self.size = self._file.size()
         except (OSError, pa.ArrowException) as error:
             raise MasterError(
-                f"cannot open {uri}: {error}. Correct the address, or build the file with "
-                "`penstock master build` and copy it there."
-            ) from error
+                f"cannot open {without_secrets(uri)}: {scrubbed(error, uri)}. Correct the address, "
+                "or build the file with `penstock master build` and copy it there."
+            ) from None
         try:
-            self.index, self.schema = read_index_from(self, uri)
+            self.index, self.schema = read_index_from(self, without_secrets(uri))
         except MasterError:
             raise
         except (OSError, pa.ArrowException) as error:
-            raise MasterError(f"cannot read {uri}: {error}.") from error
+            raise MasterError(
+                f"cannot read {without_secrets(uri)}: {scrubbed(error, uri)}."
+            ) from None
         renew_after_fork(self)
 
     def after_fork(self) -> None:
@@ -99,15 +102,17 @@ class StoredPageFileMaster(IndexedPages[_Stored]):
         try:
             found = fs.FileSystem.from_uri(uri) if filesystem is None else (filesystem, uri)
         except (OSError, ValueError, TypeError, pa.ArrowException) as error:
+            # Not `from error`, here and below: what Arrow says has the whole URI.
             raise MasterError(
-                f"no file system for {uri}: {error}. Arrow knows file, s3, gs, abfs and hdfs; for "
-                "any other, give filesystem=…. Data that is no page file is copied into one with "
-                "build_master, which takes Arrow record batches from anywhere."
-            ) from error
+                f"no file system for {without_secrets(uri)}: {scrubbed(error, uri)}. Arrow knows "
+                "file, s3, gs, abfs and hdfs; for any other, give filesystem=…. Data that is no "
+                "page file is copied into one with build_master, which takes Arrow record batches "
+                "from anywhere."
+            ) from None
         self._system: fs.FileSystem = found[0]
         self._path: str = found[1]
         self._workers = Workers(threads - 1, "penstock-fetch")
-        super().__init__(uri, _Stored(self._system, self._path, uri))
+        super().__init__(without_secrets(uri), _Stored(self._system, self._path, uri))
 
     def __reduce__(self) -> tuple[object, ...]:
         return _reopen, (self.uri, *self._options)
@@ -158,16 +163,17 @@ class StoredPageFileMaster(IndexedPages[_Stored]):
             raise
         except (OSError, pa.ArrowException) as error:
             raise MasterError(
-                f"cannot read {self.uri}: {error}. The read can be tried again."
-            ) from error
+                f"cannot read {self._place}: {scrubbed(error, self.uri)}. The read can be tried "
+                "again."
+            ) from None
         self._count(len(runs), sum(sizes))
         return [batch for of_run in batches for batch in of_run]
 
     def _damaged(self, page: int, what: str) -> CorruptMasterError:
         return CorruptMasterError(
-            f"page {page} of {self.num_pages} of {self.uri} {what}: the file was replaced since it "
-            "was opened, or is damaged. Refresh the master; if that does not help, build the file "
-            "again."
+            f"page {page} of {self.num_pages} of {self._place} {what}: the file was replaced since "
+            "it was opened, or is damaged. Refresh the master; if that does not help, build the "
+            "file again."
         )
 
     def refresh(self) -> Changes | None:
@@ -178,9 +184,9 @@ class StoredPageFileMaster(IndexedPages[_Stored]):
                 return None
         except (OSError, pa.ArrowException) as error:
             raise MasterError(
-                f"{self.uri} cannot be found any more ({error}). Version {self.version} stays in "
-                "use as far as it can still be read."
-            ) from error
+                f"{self._place} cannot be found any more ({scrubbed(error, self.uri)}). Version "
+                f"{self.version} stays in use as far as it can still be read."
+            ) from None
         return self._go_over(_Stored(self._system, self._path, self.uri))
 
 

@@ -114,17 +114,22 @@ def build_master(
         on_executor(df.sparkSession, work.clean_up)
 
 
+def require_parquet(source: str) -> None:
+    """Raise for a file that is not Parquet by its name."""
+    if "://" not in source and Path(source).is_file() and not source.endswith((".parquet", ".pq")):
+        raise MasterError(
+            f"Spark builds from Parquet files (.parquet), and {source} is no such file. Build from "
+            "it in one process (without --engine spark), or give a DataFrame from Python."
+        )
+
+
 def _frame(source: Any, spark: SparkSession | None) -> DataFrame:
     if isinstance(source, str | os.PathLike):
         session = spark or SparkSession.getActiveSession()
         if session is None:
             raise OptionError("there is no Spark session to read the source with; give spark=…")
         text = os.fspath(source)
-        if "://" not in text and Path(text).is_file() and not text.endswith((".parquet", ".pq")):
-            raise MasterError(
-                f"Spark builds from Parquet, and {text} has another name. Build it in one process "
-                "(without --engine spark), or give a DataFrame from Python."
-            )
+        require_parquet(text)
         return session.read.parquet(text)
     if not isinstance(source, DataFrame):
         raise OptionError(

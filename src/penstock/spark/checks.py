@@ -133,12 +133,18 @@ def _plan_of(df: DataFrame) -> str:
 
 def require_time_to_wait(max_wait: MaxWait) -> float:
     """`max_wait` in seconds."""
-    limit = WaitLimit.parse(max_wait)
-    if limit.seconds is None:
+    try:
+        seconds = WaitLimit.parse(max_wait).seconds
+    except OptionError:
+        seconds = None  # what it would say names ways that are not for Spark
+    if seconds is None:
         raise OptionError.out_of_range(
-            "max_wait", max_wait, "a time: '30s', '500ms', seconds as a float (2.5) or a timedelta"
+            "max_wait",
+            max_wait,
+            "a time of 0 or more: '30s', '500ms', seconds as a float (2.5) or a timedelta; None "
+            "answers every row at once",
         )
-    return limit.seconds
+    return seconds
 
 
 def require_settings(settings: Callable[[str, str], str | None], drain: str) -> None:

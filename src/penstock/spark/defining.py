@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql.types import ArrayType, LongType, StructField, StructType
 
+from penstock.errors import OptionError
 from penstock.joins import JoinPlan
 from penstock.joins.binding import MISS, Binding, On, OnMiss
 from penstock.spark.at_once import AtOnce, Measured, task_function
@@ -70,11 +71,8 @@ class Definition:
         parts = parse_shards(shards)
         case_sensitive = df.sparkSession.conf.get("spark.sql.caseSensitive", "false") == "true"
         refuse_duplicates(df.columns, case_sensitive=case_sensitive)
-        if isinstance(columns, str):
-            columns = [columns]
-        enrichment = Enrichment(
-            reference(master), plan, on, None if columns is None else tuple(columns), on_miss
-        )
+        columns = _names(columns)
+        enrichment = Enrichment(reference(master), plan, on, columns, on_miss)
         stream = arrow_schema(df.schema)
         if master_schema is not None:
             examined = Examined(given_shape(master_schema, on))
@@ -205,3 +203,17 @@ class Definition:
 
 def _is_connect(df: DataFrame) -> bool:
     return type(df).__module__.startswith("pyspark.sql.connect")
+
+
+def _names(columns: object) -> tuple[str, ...] | None:
+    """The names of the master's columns that are asked for; None for all."""
+    if columns is None:
+        return None
+    found = (columns,) if isinstance(columns, str) else columns
+    try:
+        names: tuple[Any, ...] = tuple(found)  # type: ignore[arg-type]
+    except TypeError:
+        names = (None,)
+    if isinstance(columns, dict) or not all(isinstance(name, str) for name in names):
+        raise OptionError.out_of_range("columns", columns, "a list of names, or None for all")
+    return names

@@ -82,10 +82,17 @@ def enrich(
     from penstock.spark.draining import Timers
     from penstock.spark.schemas import arrow_schema
     from penstock.spark.shards import executors_of
+    from penstock.spark.worker_python import require_penstock_in_workers
 
     require_dataframe(df)
+    require_penstock_in_workers(df.sparkSession)
     if drain not in ("pause", "deadline"):
         raise OptionError.out_of_range("drain", drain, "'pause' or 'deadline'")
+    if drain == "deadline" and max_wait is None:
+        raise OptionError(
+            "drain='deadline' says how long rows wait, and without max_wait none do. Give a "
+            "max_wait such as '30s', or leave out drain."
+        )
     waits = max_wait is not None and df.isStreaming
     if waits:
         refuse_waiting_with(df)

@@ -10,6 +10,7 @@ from typing import Any
 
 from penstock.errors import OptionError
 from penstock.masters import Master, open_master
+from penstock.masters.addresses import without_secrets
 
 SPARK_FILES = "sparkfiles:"
 """Before the name of a file that was given to Spark with `addFile` or `addArtifact`."""
@@ -30,7 +31,7 @@ class Address:
 
     @property
     def name(self) -> str:
-        return Path(self.address.removeprefix(SPARK_FILES)).stem
+        return Path(without_secrets(self.address.removeprefix(SPARK_FILES)).partition("?")[0]).stem
 
     @property
     def is_on_this_machine(self) -> bool:
@@ -40,7 +41,10 @@ class Address:
         return "://" in self.address or Path(self.address).exists()
 
     def __str__(self) -> str:
-        return self.address
+        return without_secrets(self.address)
+
+    def __repr__(self) -> str:
+        return f"Address({str(self)!r})"
 
 
 @dataclass(frozen=True)
@@ -67,7 +71,7 @@ def reference(master: Any) -> Reference:
     """What a person gives as `master=`, in a form that every process can open."""
     if isinstance(master, str | os.PathLike):
         text = os.fspath(master)
-        if not isinstance(text, str) or not text.strip():
+        if not isinstance(text, str) or not text.strip() or "\0" in text:
             raise OptionError(f"master={master!r} is no path; give a path, a URI or a master.")
         if text.startswith(SPARK_FILES) or "://" in text:
             return Address(text)

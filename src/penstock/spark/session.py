@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import sys
 import tempfile
 import warnings
@@ -38,11 +40,11 @@ def local_session(
             `local-cluster[2,1,1024]`.
         connect: a Spark Connect session with a server of its own in this process. A process has
             either kind, never both.
-        directory: where Spark keeps its files; a new temporary directory if not given.
+        directory: where Spark keeps its files; a temporary one of this process if not given.
         log_level: what Spark says on the screen: OFF, ERROR, WARN, INFO.
         settings: further Spark settings, which win over those made here.
     """
-    place = Path(directory or tempfile.mkdtemp(prefix="penstock-spark-")).absolute()
+    place = Path(directory or _temporary()).absolute()
     place.mkdir(parents=True, exist_ok=True)
     os.environ["JAVA_HOME"] = str(find_java())
     os.environ["SPARK_LOCAL_IP"] = _LOOPBACK
@@ -72,6 +74,13 @@ def local_session(
         # A Connect server starts with the settings; that they cannot be set again is no news.
         warnings.filterwarnings("ignore", "Failed to set spark", UserWarning)
         return builder.getOrCreate()
+
+
+def _temporary() -> str:
+    """A directory that goes with this process."""
+    made = tempfile.mkdtemp(prefix="penstock-spark-")
+    atexit.register(shutil.rmtree, made, ignore_errors=True)
+    return made
 
 
 def _log_file(place: Path, level: str) -> str:

@@ -25,12 +25,15 @@ _SPARK_SEED = 42
 _MASK = 0xFFFFFFFF
 
 
+_MOST = 10_000
+
+
 def parse_shards(shards: object) -> int | None:
     """The number of shards, checked."""
     if shards is None:
         return None
-    if isinstance(shards, bool) or not isinstance(shards, int) or shards < 1:
-        raise OptionError.out_of_range("shards", shards, "a whole number from 1 on, or None")
+    if isinstance(shards, bool) or not isinstance(shards, int) or not 1 <= shards <= _MOST:
+        raise OptionError.out_of_range("shards", shards, f"a whole number, 1 to {_MOST}, or None")
     return shards
 
 

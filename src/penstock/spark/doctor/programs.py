@@ -12,6 +12,7 @@ from penstock import __version__
 from penstock.errors import MissingPackageError
 from penstock.spark.doctor.findings import Finding
 from penstock.spark.java import find_java, java_version
+from penstock.spark.worker_python import SETTING, lacks_penstock, workers_python
 
 LOCKED_SPARK = "4.2.0"
 TESTED_SPARK = ("4.0", "4.2", "4.3")
@@ -26,6 +27,7 @@ def program_findings(environment: Mapping[str, str] = os.environ) -> Iterator[Fi
     """Penstock, Python, Java, Spark, Arrow and pandas."""
     yield Finding("Penstock", "ok", __version__)
     yield python_finding(sys.version_info[:3])
+    yield workers_finding(environment)
     yield java_finding(environment)
     yield spark_finding(installed("pyspark"))
     yield arrow_finding(installed("pyarrow"))
@@ -45,6 +47,20 @@ def python_finding(running: tuple[int, ...]) -> Finding:
     if running >= _LEAST_PYTHON:
         return Finding("Python", "ok", found)
     return Finding("Python", "fail", found, "Use Python 3.10 or newer.")
+
+
+def workers_finding(environment: Mapping[str, str]) -> Finding:
+    """Whether a session that begins here has workers that can import penstock."""
+    command = workers_python(environment)
+    path = lacks_penstock(command)
+    if path is None:
+        return Finding("workers' Python", "ok", command)
+    return Finding(
+        "workers' Python",
+        "warn",
+        f"{path} has no penstock",
+        f"Before a session begins: export {SETTING}={sys.executable}",
+    )
 
 
 def java_finding(environment: Mapping[str, str]) -> Finding:
