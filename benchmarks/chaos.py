@@ -49,6 +49,8 @@ def main() -> None:
         busy = sum(t["was_busy"] for t in report["trials"])
         if sys.stderr.isatty():
             sys.stderr.write(f"\r{busy}/{asked.trials}  {trial.way}, {trial.victim}\033[K")
+        elif len(report["trials"]) % _TRIALS_OF_A_QUERY == 0:
+            sys.stderr.write(f"{busy} of {asked.trials} kills, all exact\n")
 
     try:
         for way, spark, victims, seed in queries(asked.ways.split(","), asked.seed):
@@ -57,6 +59,8 @@ def main() -> None:
                 break
             report["queries"] += 1
             run_trials(way, victims[:missing], seed=seed, spark=spark, told=told)
+    except KeyboardInterrupt:
+        report["stopped_of"] = asked.trials
     except Exception as error:
         report["failure"] = str(error) or repr(error)
         raise
@@ -97,6 +101,8 @@ def outcome(report: dict[str, Any]) -> str:
         f"**{busy} kills, {busy} times exact**: no row missing, none twice. Each came while the "
         "query had rows left to answer."
     )
+    if report.get("stopped_of"):
+        said += f" The run was stopped before the {report['stopped_of']} that were asked for."
     if late:
         said += f" Checked but not counted: kills that came when all rows were out ({late})."
     return said

@@ -71,7 +71,7 @@ CASES = (
         "slow-reads-20M",
         "20 000-row micro-batches, R = 20 M, 2 ms for each read",
         (
-            *("--rows=20000000", "--batch=20000", "--batches=20", "--warm-up=60"),
+            *("--rows=20000000", "--batch=20000", "--batches=10", "--warm-up=50"),
             *("--read-delay=2ms", "--against=none"),
         ),
     ),
