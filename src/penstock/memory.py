@@ -6,6 +6,7 @@ again: among smaller things the system's allocator did not, and grew by 20 MB in
 
 from __future__ import annotations
 
+import ctypes
 import mmap
 import weakref
 
@@ -14,7 +15,18 @@ import numpy.typing as npt
 import pyarrow as pa
 
 PAGE = mmap.PAGESIZE
+_LIBC = ctypes.CDLL(None)
 POOL = pa.system_memory_pool()
+
+
+def give_back_freed() -> None:
+    """Have the system's allocator give back what it keeps of freed memory, where it can.
+
+    Takes a tenth of a millisecond. Temporary arrays of an R with many pages left 25 MB behind.
+    """
+    trim = getattr(_LIBC, "malloc_trim", None)  # glibc's own
+    if trim is not None:
+        trim(0)
 
 
 def private_memory(nbytes: int) -> mmap.mmap:

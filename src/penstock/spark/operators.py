@@ -20,6 +20,7 @@ from penstock.joins import SemiStreamJoin
 from penstock.joins.plan import Clock
 from penstock.joins.resuming import settle
 from penstock.masters import Master
+from penstock.memory import give_back_freed
 from penstock.spark.enrichment import Enrichment, require_promised
 from penstock.spark.timed_reads import TimedReads
 
@@ -103,6 +104,7 @@ def put_back(operator: Operator) -> None:
     before = _IDLE.pop(operator.identity, None)
     if before is not None:
         before.close()
+    give_back_freed()
     operator.used_at = time.monotonic()
     _IDLE[operator.identity] = operator
 
