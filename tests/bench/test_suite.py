@@ -114,7 +114,7 @@ def test_the_page_file_is_kept_and_used_again(case: JoinCase, tmp_path: Path) ->
     [
         (b"id,price\n1,2\n", "is not a page file but a file of another kind. Name a file"),
         (b"", "is not a page file but an empty file. Name a file"),
-        (None, "Is a directory. Name a file"),
+        (None, "is a folder.*Name a file"),
     ],
     ids=["text", "empty", "folder"],
 )
