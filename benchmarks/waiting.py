@@ -37,7 +37,6 @@ PLOT = HERE.parent / "docs" / "waiting.svg"
 _SECONDS = 0.65
 """Between two micro-batches, about as on two cores."""
 _WAITS = (5, 10, 30, 60, 120)
-_BUDGET = 50_000_000
 Row = dict[str, float]
 
 
@@ -45,8 +44,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=20_000_000, help="rows of R, of 120 bytes")
     parser.add_argument("--batch", type=int, default=20_000, help="rows of a micro-batch")
+    parser.add_argument("--budget", default="50MB", help="bytes that the join may hold")
     asked = parser.parse_args()
-    case = SparkCase(rows=asked.rows, batch=asked.batch)
+    case = SparkCase(rows=asked.rows, batch=asked.batch, budget=asked.budget)
     master = page_file(case, cache_folder(), lambda _: None)
     report = {
         "measured_at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
@@ -66,7 +66,7 @@ def at_once(case: SparkCase, master: Path, batches: int = 60) -> Row:
     """Page reads of a micro-batch that one worker answers in full, when its cache has learnt."""
     workload, before = case.workload(), 0
     enrichment = Enrichment(
-        reference(master), RootJoin(budget=_BUDGET), workload.key, case.columns, "null"
+        reference(master), RootJoin(budget=case.budget), workload.key, case.columns, "null"
     )
     opened = enrichment.open(waits=False)
     join = enrichment.build(opened, workload.rows(0, 1).schema)
@@ -86,7 +86,7 @@ def waiting(case: SparkCase, master: Path, wait: float) -> Row:
     """The means of the last quarter of as many micro-batches as it takes to settle."""
     workload = case.workload()
     schema = workload.rows(0, 1).schema
-    plan = waiting_plan(RootJoin(budget=_BUDGET), wait, schema)
+    plan = waiting_plan(RootJoin(budget=case.budget), wait, schema)
     enrichment = Enrichment(reference(master), plan, workload.key, case.columns, "null")
     task = replace(waiting_task(enrichment, schema, Timers("pause", wait)), as_columns=True)
     partition, clock = Partition(), Clock()
