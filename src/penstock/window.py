@@ -11,153 +11,19 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from numba import njit
 
 from penstock.errors import PenstockError
 from penstock.keys import Int64s
+from penstock.page_chains import file_again, file_rows, unhang, unhang_blocks
 from penstock.page_queue import PageQueue
 from penstock.rows import RowStore
-from penstock.slots import NONE, Moves, SlotBlocks, Slots, list_chains, take_free
+from penstock.slots import NONE, Moves, SlotBlocks, Slots, list_chains
 
 ARRIVAL = "__arrival"
 _UINT32 = 2**32
 _LONGEST_BLOCK = 16
 _BLOCKS_PER_PAGE = 16
 """A page's last block is half empty on average: this many keep the loss at three per cent."""
-
-
-@njit(cache=True, nogil=True)
-def _file(  # type: ignore[no-untyped-def]
-    pages,
-    arrivals,
-    base,
-    block,
-    link,
-    free,
-    high,
-    spare,
-    head,
-    count,
-    total,
-    first,
-    fresh,
-    slots,
-    stamp,
-):
-    """Give each row the next slot of its page, in a new block where the last one is full.
-
-    Ends early when a row needs a block and there is none to `spare`. Pages that were empty are
-    listed in `fresh`. Returns the rows filed, the blocks taken, the new `high`, the pages listed.
-    """
-    found = taken = filed = 0
-    for i in range(pages.size):
-        page, arrival = pages[i], arrivals[i]
-        waiting = count[page]
-        within = waiting & (block - 1)
-        if within == 0:
-            if taken == spare:
-                break
-            fresh_block = take_free(link, free, taken)
-            if fresh_block < 0:
-                fresh_block = high
-                high += 1
-            taken += 1
-            link[fresh_block] = head[page]
-            head[page] = fresh_block
-        slot = np.int64(head[page]) * block + within
-        slots[i] = slot
-        stamp[slot] = np.uint32(arrival - base)
-        if waiting == 0:
-            first[page] = arrival
-            fresh[found] = page
-            found += 1
-        count[page] = waiting + 1
-        total[page] += arrival - base
-        filed += 1
-    return filed, taken, high, found
-
-
-@njit(cache=True, nogil=True)
-def _file_again(slots, pages, arrivals, base, link, head, count, total, first, fresh):  # type: ignore[no-untyped-def]
-    """Hang rows that stay in their slots, each a block of its own, on other pages' chains."""
-    found = 0
-    for i in range(slots.size):
-        page, arrival = pages[i], arrivals[i]
-        link[slots[i]] = head[page]
-        head[page] = slots[i]
-        if count[page] == 0:
-            first[page] = arrival
-            fresh[found] = page
-            found += 1
-        count[page] += 1
-        total[page] += arrival - base
-    return found
-
-
-@njit(cache=True, nogil=True)
-def _unhang(pages, link, head, count, total, stamp, partly, slots):  # type: ignore[no-untyped-def]
-    """Take rows off the pages' chains until `slots` is full, where every block is one row.
-
-    Following one chain waits for memory at every row, so up to 16 are followed side by side.
-    """
-    lanes = np.empty(16, dtype=np.int64)
-    at = np.empty(16, dtype=np.int32)
-    active, taken, coming = 0, 0, 0
-    while taken < slots.size and (active or coming < pages.size):
-        while active < 16 and coming < pages.size:
-            if head[pages[coming]] >= 0:
-                lanes[active] = pages[coming]
-                at[active] = head[pages[coming]]
-                active += 1
-            coming += 1
-        lane = 0
-        while lane < active and taken < slots.size:
-            slot = at[lane]
-            slots[taken] = slot
-            taken += 1
-            slot = link[slot]
-            page = lanes[lane]
-            if partly:
-                total[page] -= stamp[slots[taken - 1]]
-            head[page] = slot
-            count[page] -= 1
-            if slot >= 0:
-                at[lane] = slot
-                lane += 1
-            else:
-                active -= 1
-                lanes[lane] = lanes[active]
-                at[lane] = at[active]
-    return taken
-
-
-@njit(cache=True, nogil=True)
-def _unhang_blocks(pages, block, link, head, count, total, stamp, partly, slots):  # type: ignore[no-untyped-def]
-    """Take rows off the pages' chains until `slots` is full, page by page, last rows first."""
-    taken = 0
-    for page in pages:
-        left = count[page]
-        while left > 0 and taken < slots.size:
-            first = np.int64(head[page]) * block
-            within = ((left - 1) & (block - 1)) + 1
-            leaving = min(within, slots.size - taken)
-            for i in range(leaving):
-                slot = first + within - 1 - i
-                slots[taken] = slot
-                taken += 1
-                if partly:
-                    total[page] -= stamp[slot]
-            left -= leaving
-            if leaving == within:
-                head[page] = link[head[page]]
-        count[page] = left
-    return taken
-
-
-def among(values: Int64s, ascending: Int64s) -> npt.NDArray[np.bool_]:
-    """Which values are among those that ascend, of which there is one at least."""
-    at = np.minimum(np.searchsorted(ascending, values), len(ascending) - 1)
-    return ascending[at] == values
 
 
 class Window:
@@ -325,7 +191,7 @@ class Window:
         blocks = self.store.blocks
         slots = np.empty(len(pages), dtype=np.int32)
         fresh = np.empty(min(len(pages), self.num_pages), dtype=np.int32)
-        filed, taken, blocks.high, found = _file(
+        filed, taken, blocks.high, found = file_rows(
             pages,
             arrivals,
             self._base,
@@ -356,9 +222,9 @@ class Window:
         block, link, partly = self.store.blocks.block, self.store.link, waiting > limit
         chains = link, self.head, self.count, self._total, self._stamp, partly, slots
         if block == 1:
-            _unhang(pages, *chains)
+            unhang(pages, *chains)
         else:
-            _unhang_blocks(pages, block, *chains)
+            unhang_blocks(pages, block, *chains)
         if waiting <= limit:
             self._total[pages] = 0
         return slots
@@ -430,7 +296,7 @@ class Window:
         if block == store.blocks.block == 1:
             found = np.empty(min(len(slots), num_pages), dtype=np.int32)
             chains = self.head, self.count, self._total, self.first, found
-            many = _file_again(slots, pages, arrivals, self._base, store.link, *chains)
+            many = file_again(slots, pages, arrivals, self._base, store.link, *chains)
             self._queue.add(found[:many])
             return
         fresh = SlotBlocks(store.capacity, block)
@@ -448,7 +314,7 @@ class Window:
         if not len(arrivals):
             return 0
         slots, pages_of = self.listed()
-        gone = among(self.arrivals(slots), arrivals)
+        gone = np.isin(self.arrivals(slots), arrivals, assume_unique=True)
         touched = np.unique(pages_of[gone])
         parts = np.cumsum(self.count[touched]) // at_once
         for part in np.split(touched, np.flatnonzero(np.diff(parts)) + 1):
@@ -459,7 +325,7 @@ class Window:
     def _drop(self, pages: Int64s, arrivals: Int64s) -> None:
         slots, pages_of = self.listed(pages)
         came = self.arrivals(slots)
-        stay = np.flatnonzero(~among(came, arrivals))
+        stay = np.flatnonzero(np.isin(came, arrivals, assume_unique=True, invert=True))
         stay = stay[np.argsort(came[stay])]
         rows, pages_of, came = self.take(slots[stay]), pages_of[stay], came[stay]
         self.free(Window.take_off(self, pages, len(slots)))

@@ -23,8 +23,6 @@ from penstock.keys import HASH_SEED, family
 
 _SPARK_SEED = 42
 _MASK = 0xFFFFFFFF
-
-
 _MOST = 10_000
 
 

@@ -147,8 +147,8 @@ class SoftCopy:
                 known[stored.key] = part
             elif stored.written > stored.key:
                 # Folded since: rows of several segments, of which some may be known.
-                part = Part.of(Segment.unpacked(state.read_segment(stored.key)), stored.written)
-                part.answer(answered[part.among(answered)])
+                segment = Segment.unpacked(state.read_segment(stored.key))
+                part = _part(stored, segment, answered)
                 moved.append(part.numbers())
                 known[stored.key] = part
         left = np.concatenate([_NONE, *(part.numbers() for _, part in before.items())])
@@ -174,8 +174,7 @@ class SoftCopy:
         )
 
     def _stored(self, stored: Stored, segment: Segment, answered: Int64s) -> Part:
-        part = Part.of(segment, stored.written)
-        part.answer(answered[part.among(answered)])
+        part = _part(stored, segment, answered)
         self._parts.add(stored.key, part)
         return part
 
@@ -334,6 +333,13 @@ class SoftCopy:
         """When the row that has waited longest arrived."""
         found = self.join.window.oldest()
         return None if found is None else self._parts.time_of(found[1] - self._shift)
+
+
+def _part(stored: Stored, segment: Segment, answered: Int64s) -> Part:
+    """What is known of a segment of which these rows, among others, were answered."""
+    part = Part.of(segment, stored.written)
+    part.answer(answered[part.among(answered)])
+    return part
 
 
 def _without(rows: pa.RecordBatch, numbers: Int64s, left: Int64s) -> tuple[pa.RecordBatch, Int64s]:
