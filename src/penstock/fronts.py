@@ -173,6 +173,14 @@ def _pairs(link, heads, start, resume, rows, slots):  # type: ignore[no-untyped-
     return i, slot, count
 
 
+def _grown(keys: int) -> int:
+    """Entries of a table that has grown to hold so many keys, by a half each time."""
+    size = 64
+    while keys > size * _LOAD:
+        size += size // 2
+    return size
+
+
 class TupleCache:
     """Rows of R found by key code, in at most `limit` bytes; which rows, others decide."""
 
@@ -295,7 +303,8 @@ class TupleCache:
         nested values, be any of them null or not.
         """
         store = self.store
-        nbytes = rows * store.slot_nbytes_with_nulls + self._table_nbytes(rows)
+        table = max(_grown(rows), len(self._table)) * 16
+        nbytes = rows * store.slot_nbytes_with_nulls + table
         if store.has_values:
             nbytes = int((nbytes + values + 2 * store.chunk_nbytes) / _FULL) + 1
         return nbytes
@@ -400,12 +409,10 @@ class TupleCache:
             moves.apply(heads)
             self._table[used, 1] = heads | ((entries >> np.int64(32)) << np.int64(32))
 
-    @staticmethod
-    def _table_size(keys: int) -> int:
-        size = 64
-        while keys > size * _LOAD:
-            size += size // 2
-        return size
+    def _table_size(self, keys: int) -> int:
+        """Entries of the table with so many keys: no more than all that fit below the limit use."""
+        useful = max(keys, int(self.limit / self.bare_nbytes)) / _LOAD
+        return min(_grown(keys), max(int(useful) + 1, 64))
 
     def _table_nbytes(self, keys: int) -> int:
         """Bytes of the table with so many keys; it does not shrink."""

@@ -34,8 +34,10 @@ _LEAVING = 8
 """A cache that is full lets go of this part of its keys, the coldest."""
 _ONCE = 0.25
 """And then takes in this part of the keys that a flush saw once."""
-_HIT = 16
-"""What a hit adds to a key's heat, which is halved each time that others have to go."""
+_FADE = 0.9
+"""What is left of a key's heat each time that others have to go."""
+_HIT = 64
+"""What a hit adds to it."""
 
 
 @dataclass(eq=False)
@@ -139,7 +141,12 @@ class EmptiesByLookUps(YieldingCache):
                 buffer = 0
             self._look_up_buffer = buffer
             self._lower_window(buffer)
+            if buffer:
+                self._read_one_page()
         return self._look_up_buffer > 0
+
+    def _read_one_page(self) -> None:
+        """Let go of room for more than one page: here rows are looked up, not pages read."""
 
     def _forget_look_ups(self) -> None:
         self._drop_asked_for()
@@ -259,7 +266,7 @@ class EmptiesByLookUps(YieldingCache):
             order = np.argpartition(heats + self._lot.random(len(heats)), count)
             codes = codes[order[:count]]
         self.cache.remove(codes)
-        self.cache.cool()
+        self.cache.cool(_FADE)
 
     def _move_line(self, to_cache: int) -> None:
         self.cache.limit += to_cache

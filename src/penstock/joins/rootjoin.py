@@ -196,10 +196,21 @@ class _RootJoinOperator(HoldsAllOfR):
         self.disk_buffer = self.master.buffer_nbytes(self.pages_per_read)
 
     def _make_room_for_pages(self) -> None:
+        self._forget_pages_due()
+        super()._make_room_for_pages()
+
+    def _forget_pages_due(self) -> None:
         if self._pages_due:
             self.window.limit += self._due_nbytes
             self._pages_due = 0
-        super()._make_room_for_pages()
+
+    def _read_one_page(self) -> None:
+        if self._ahead is not None and len(self._ahead.pages):
+            return
+        self._forget_pages_due()
+        least = self.master.buffer_nbytes(1)
+        self.window.limit += self.disk_buffer - least
+        self.pages_per_read, self.disk_buffer = 1, least
 
     # -- the line between window and cache ----------------------------------------------------
 

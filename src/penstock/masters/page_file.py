@@ -26,10 +26,17 @@ from penstock.masters.aligned_reads import (
 from penstock.masters.base import Changes, PageNumbers
 from penstock.masters.indexed_pages import IndexedPages
 from penstock.masters.info import MasterInfo
+from penstock.masters.kernel_queue import KernelQueue
 from penstock.masters.page_index import FORMAT_VERSION, PageIndex, read_index
 from penstock.masters.page_runs import PagesRead, RunDecoder
 from penstock.masters.plain_types import measurable
-from penstock.masters.point_reads import MOST_THREADS, Found, PageUnread, PointReads
+from penstock.masters.point_reads import (
+    MOST_REQUESTS,
+    MOST_THREADS,
+    Found,
+    PageUnread,
+    PointReads,
+)
 from penstock.masters.requests import column_numbers, no_rows, page_numbers, ranges
 from penstock.masters.workers import Workers
 
@@ -108,6 +115,7 @@ class PageFileMaster(IndexedPages[_Version]):
         self.path = Path(path).absolute()
         self._options = (direct, threads)
         self._reader = AlignedReader(threads)
+        self._point_queue = KernelQueue(MOST_REQUESTS)
         self._point_workers = Workers(MOST_THREADS - 1, "penstock-point")
         super().__init__(str(self.path), _Version(self.path, direct))
 
@@ -122,6 +130,7 @@ class PageFileMaster(IndexedPages[_Version]):
 
     def _end_readers(self) -> None:
         self._reader.close()
+        self._point_queue.close()
         self._point_workers.end()
 
     def buffer_nbytes(self, pages: int) -> int:
@@ -226,7 +235,10 @@ class PageFileMaster(IndexedPages[_Version]):
             if points is None:
                 raise MasterError(f"{self._place} cannot look up {', '.join(columns)} by row.")
             try:
-                found = points.find(opened.file, codes, pages, self._point_workers, buffer_nbytes)
+                # The kernel has reads under way only where they pass its cache.
+                queue = self._point_queue if opened.direct else None
+                ways = queue, self._point_workers
+                found = points.find(opened.file, codes, pages, ways, buffer_nbytes)
             except PageUnread as error:
                 if not error.damaged:
                     # Whole pages are read with every error told apart.

@@ -17,193 +17,38 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from llvmlite import ir  # type: ignore[import-untyped]
-from numba import njit, types
-from numba.extending import intrinsic
 
-from penstock.copying import Frame, Lanes, load8, load16, load32, load64, plain_width, store_word
-from penstock.hashing import hash_at
+from penstock.copying import Frame, Lanes, plain_width
 from penstock.keys import Int64s, is_exact
 from penstock.masters.aligned_reads import BLOCK, covering_nbytes
 from penstock.masters.base import Master
+from penstock.masters.kernel_queue import KernelQueue
 from penstock.masters.page_index import PageIndex
+from penstock.masters.point_search import (
+    DAMAGED,
+    DONE,
+    STUCK,
+    find_one_by_one,
+    find_under_way,
+)
 from penstock.masters.workers import Workers
 from penstock.memory import private_memory
 
-GAP_BYTES = 16 * 1024
-"""What lies between two pages and is no more than this is read along: it costs less than a call."""
 _SPAN_BYTES = 64 * 1024
-"""The most that one call reads, but for a page that is longer, and the least buffer of a second
-thread."""
+"""The most that one call of a thread reads, but for a page that is longer, and the least buffer of
+a second thread."""
+_REQUEST_BYTES = 32 * 1024
+"""The same of a request to the kernel's queue."""
 MOST_THREADS = 32
-MOST_BUFFER = MOST_THREADS * _SPAN_BYTES
+MOST_REQUESTS = 64
+MOST_BUFFER = 2 * 1024 * 1024
 """Bytes beyond which a buffer is of no more use, where pages are short."""
 _LEAST_PART = 32
 """Pages from which on it pays to have another thread read them."""
 LARGE_PAGE = 2 * 1024 * 1024
-_DONE, _UNREAD, _DAMAGED = range(3)
 
 _SIGNED = {pa.int8(): 1, pa.int16(): 2, pa.int32(): 4, pa.date32(): 4}
 _UNSIGNED = {pa.uint8(): 1, pa.uint16(): 2, pa.uint32(): 4}
-
-
-@intrinsic
-def _pread(typing, file, address, nbytes, offset):  # type: ignore[no-untyped-def]
-    """The system's own call."""
-
-    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-        long, pointer = ir.IntType(64), ir.IntType(8).as_pointer()
-        kind = ir.FunctionType(long, [ir.IntType(32), pointer, long, long])
-        name = "pread"
-        known = builder.module.globals.get(name)
-        function = known or ir.Function(builder.module, kind, name=name)
-        file, address, nbytes, offset = arguments
-        file = builder.trunc(file, ir.IntType(32))
-        return builder.call(function, [file, builder.inttoptr(address, pointer), nbytes, offset])
-
-    whole = types.int64
-    return whole(whole, whole, whole, whole), generate
-
-
-@njit(inline="always")
-def _field(table, number):  # type: ignore[no-untyped-def]
-    """Where a field of a flatbuffer's table lies, or 0 if it has its default."""
-    offsets = table - np.int64(load32(table))
-    if np.int64(4 + 2 * number) >= np.int64(load16(offsets)):
-        return np.int64(0)
-    at = np.int64(load16(offsets + 4 + 2 * number))
-    return table + at if at else np.int64(0)
-
-
-@njit(inline="always")
-def _vector(table, number):  # type: ignore[no-untyped-def]
-    """Where the first element of a field that is a vector lies."""
-    field = _field(table, number)
-    return field + np.int64(load32(field)) + 4 if field else np.int64(0)
-
-
-@njit(cache=True, nogil=True)
-def _columns_of(page, nodes_of, buffers_of, addresses, validity):  # type: ignore[no-untyped-def]
-    """Where columns of a page's message lie, and their validity bits, 0 where none is null.
-
-    Returns the page's rows; -1 if it is compressed.
-    """
-    metadata = page + 8
-    body = metadata + np.int64(load32(page + 4))
-    message = metadata + np.int64(load32(metadata))
-    header = _field(message, 2)
-    batch = header + np.int64(load32(header))
-    length = _field(batch, 0)
-    nodes, buffers = _vector(batch, 1), _vector(batch, 2)
-    if _field(batch, 3):
-        return np.int64(-1)
-    for i in range(addresses.size):
-        first = buffers + 16 * buffers_of[i]
-        validity[i] = body + load64(first) if load64(nodes + 16 * nodes_of[i] + 8) else 0
-        addresses[i] = body + load64(first + 16)
-    return load64(length) if length else np.int64(0)
-
-
-@njit(inline="always")
-def _key_at(address, width, signed):  # type: ignore[no-untyped-def]
-    if width == 8:
-        return load64(address)
-    if width == 4:
-        value = np.int64(load32(address))
-        return value if signed else value & np.int64(0xFFFFFFFF)
-    if width == 2:
-        value = np.int64(load16(address))
-        return value if signed else value & np.int64(0xFFFF)
-    value = np.int64(load8(address))
-    return value if signed else value & np.int64(0xFF)
-
-
-@njit(cache=True, nogil=True)
-def _find(  # type: ignore[no-untyped-def]
-    file,
-    base,
-    room,
-    pages,
-    firsts,
-    codes,
-    offsets,
-    checksums,
-    nodes_of,
-    buffers_of,
-    key_width,
-    key_signed,
-    lanes,
-    targets,
-    found,
-    null,
-    counts,
-):
-    """Read these pages and find their codes; `firsts` says which codes are on each.
-
-    Returns what happened, and at which page; `counts` gets the calls made, the bytes read, and
-    whether any value found is null.
-    """
-    addresses = np.empty(nodes_of.size, dtype=np.int64)
-    validity = np.empty(nodes_of.size, dtype=np.int64)
-    column_of, value_nbytes, unit, offset_of = lanes
-    at = 0
-    while at < pages.size:
-        start = offsets[pages[at]] // BLOCK * BLOCK
-        end = (offsets[pages[at] + 1] + BLOCK - 1) // BLOCK * BLOCK
-        last = at + 1
-        while last < pages.size:
-            next_start = offsets[pages[last]] // BLOCK * BLOCK
-            next_end = (offsets[pages[last] + 1] + BLOCK - 1) // BLOCK * BLOCK
-            if next_start - end > GAP_BYTES or next_end - start > room:
-                break
-            end, last = next_end, last + 1
-        needed, got = offsets[pages[last - 1] + 1] - start, np.int64(0)
-        while got < needed:
-            more: np.int64 = _pread(file, base + got, end - start - got, start + got)  # type: ignore[call-arg]
-            counts[0] += 1
-            counts[1] += max(more, 0)
-            if got + more < needed:
-                more = (got + more) // BLOCK * BLOCK - got
-            if more <= 0:
-                while offsets[pages[at] + 1] - start <= got:
-                    at += 1
-                return _UNREAD, at
-            got += more
-        for i in range(at, last):
-            page = base + offsets[pages[i]] - start
-            length = offsets[pages[i] + 1] - offsets[pages[i]]
-            if np.uint32(hash_at(np.uintp(page), length, np.uint64(0))) != checksums[pages[i]]:
-                return _DAMAGED, i
-            rows = _columns_of(page, nodes_of, buffers_of, addresses, validity)
-            if rows < 0:
-                return _DAMAGED, i
-            keys = addresses[0]
-            for j in range(firsts[i], firsts[i + 1]):
-                code, row, left = codes[j], np.int64(0), rows
-                while left > 1:
-                    half = left >> 1
-                    row += half * np.int64(
-                        _key_at(keys + (row + half) * key_width, key_width, key_signed) <= code
-                    )
-                    left -= half
-                found[j] = (
-                    rows > 0 and _key_at(keys + row * key_width, key_width, key_signed) == code
-                )
-                if found[j]:
-                    for lane in range(unit.size):
-                        value = addresses[1 + column_of[lane]] + row * value_nbytes[lane]
-                        store_word(
-                            unit[lane],
-                            targets[lane] + j * value_nbytes[lane],
-                            value + offset_of[lane],
-                        )
-                    for column in range(null.shape[0]):
-                        bits = validity[1 + column]
-                        if bits and not (load8(bits + (row >> 3)) >> (row & 7)) & 1:
-                            null[column, j] = True
-                            counts[2] = 1
-        at = last
-    return _DONE, -1
 
 
 class Found(NamedTuple):
@@ -243,14 +88,17 @@ class PointReads:
         places = _places(schema)
         assert places is not None
         nodes, buffers = places
-        self._index = index
-        self._nodes_of = np.array([nodes[n] for n in numbers], dtype=np.int64)
-        self._buffers_of = np.array([buffers[n] for n in numbers], dtype=np.int64)
         key_type = schema.field(key).type
-        self._key_width = _SIGNED.get(key_type) or _UNSIGNED.get(key_type) or 8
-        self._key_signed = key_type not in _UNSIGNED
-        self._types = tuple(schema.field(name).type for name in columns)
-        self._lanes = Lanes(self._types)
+        self._layout = (
+            index.offsets,
+            index.checksums,
+            np.array([nodes[n] for n in numbers], dtype=np.int64),
+            np.array([buffers[n] for n in numbers], dtype=np.int64),
+            _SIGNED.get(key_type) or _UNSIGNED.get(key_type) or 8,
+            key_type not in _UNSIGNED,
+        )
+        self.types = tuple(schema.field(name).type for name in columns)
+        self.lanes = Lanes(self.types)
         self.least_nbytes = int(covering_nbytes(np.array(index.largest_page_nbytes)))
         """Bytes of a buffer that any page fits in."""
 
@@ -270,54 +118,106 @@ class PointReads:
         )
 
     def find(
-        self, file: int, codes: Int64s, pages: Int64s, workers: Workers, buffer_nbytes: int
+        self,
+        file: int,
+        codes: Int64s,
+        pages: Int64s,
+        ways: tuple[KernelQueue | None, Workers],
+        buffer_nbytes: int,
     ) -> Found:
-        """The rows of these codes, which ascend, on these pages, by buffers of so many bytes."""
+        """The rows of these codes, which ascend, on these pages, by buffers of so many bytes.
+
+        `ways` to have several reads under way: the kernel's queue where it can be used, or threads.
+        """
         starts = np.flatnonzero(np.append(True, pages[1:] != pages[:-1])[: len(pages)])
         distinct, firsts = pages[starts], np.append(starts, len(codes))
-        frame = Frame(self._types, self._lanes, len(codes))
-        found = np.zeros(len(codes), dtype=np.bool_)
-        null = np.zeros((len(self._types), len(codes)), dtype=np.bool_)
-        lanes = self._lanes
-        shape = (lanes.column, lanes.value_nbytes, lanes.unit, lanes.offset)
+        asked = _Asked(self, codes, distinct, firsts)
+        queue, workers = ways
+        if queue is None or not self._find_by_queue(file, asked, queue, buffer_nbytes):
+            self._find_by_threads(file, asked, workers, buffer_nbytes)
+        return asked.answer()
+
+    def _find_by_queue(
+        self, file: int, asked: _Asked, queue: KernelQueue, buffer_nbytes: int
+    ) -> bool:
+        """Find all with many reads under way in the kernel; False where it has no queue for us."""
+        room = max(_REQUEST_BYTES, self.least_nbytes)
+        requests = min(max(buffer_nbytes // room, 1), queue.depth, max(len(asked.pages), 1))
+        name = queue.open()
+        if not name:
+            return False
+        (buffer,) = _buffers(1, requests * room)
+        outcome, at = find_under_way(
+            file,
+            buffer.ctypes.data,
+            room,
+            name,
+            tuple(part[:requests] for part in queue.room()),
+            asked.pages,
+            (asked.codes, asked.firsts),
+            self._layout,
+            asked.into(),
+        )
+        if outcome == STUCK:
+            queue.give_up()
+            return False
+        asked.require_done(outcome, asked.pages, at)
+        return True
+
+    def _find_by_threads(
+        self, file: int, asked: _Asked, workers: Workers, buffer_nbytes: int
+    ) -> None:
+        """Find all with a read under way in each of several threads."""
         threads = max(min(buffer_nbytes // max(_SPAN_BYTES, self.least_nbytes), MOST_THREADS), 1)
         room = max(buffer_nbytes // threads, self.least_nbytes) // BLOCK * BLOCK
         buffers = _buffers(threads, room)
-        counted: list[Int64s] = []
 
         def work(part: slice) -> None:
-            buffer = buffers.pop()
-            counts = np.zeros(3, dtype=np.int64)
-            counted.append(counts)
-            outcome, at = _find(
+            buffer, pages = buffers.pop(), asked.pages[part]
+            outcome, at = find_one_by_one(
                 file,
                 buffer.ctypes.data,
                 min(room, _SPAN_BYTES),
-                distinct[part],
-                firsts[part.start : part.stop + 1],
-                codes,
-                self._index.offsets,
-                self._index.checksums,
-                self._nodes_of,
-                self._buffers_of,
-                self._key_width,
-                self._key_signed,
-                shape,
-                frame.lane_addresses(),  # asked here, so that a thread keeps what it writes to
-                found,
-                null,
-                counts,
+                pages,
+                (asked.codes, asked.firsts[part.start : part.stop + 1]),
+                self._layout,
+                asked.into(),  # asked here, so that a thread keeps what it writes to
             )
             buffers.append(buffer)
-            if outcome != _DONE:
-                raise PageUnread(int(distinct[part][at]), damaged=outcome == _DAMAGED)
+            asked.require_done(outcome, pages, at)
 
-        workers.share(work, _parts(len(distinct), threads), threads - 1)
-        calls, nbytes, any_null = np.sum(counted, axis=0) if counted else (0, 0, 0)
-        columns = frame.arrays()
+        workers.share(work, _parts(len(asked.pages), threads), threads - 1)
+
+
+class _Asked:
+    """Codes that are looked up, on which pages they are, and what is found of each."""
+
+    def __init__(self, points: PointReads, codes: Int64s, pages: Int64s, firsts: Int64s) -> None:
+        self.codes, self.pages, self.firsts = codes, pages, firsts
+        self._lanes = points.lanes
+        self._frame = Frame(points.types, points.lanes, len(codes))
+        self._found = np.zeros(len(codes), dtype=np.bool_)
+        self._null = np.zeros((len(points.types), len(codes)), dtype=np.bool_)
+        self._counted: list[Int64s] = []
+
+    def into(self) -> tuple[object, ...]:
+        """Where values go, and counts of who is at work."""
+        lanes, counts = self._lanes, np.zeros(3, dtype=np.int64)
+        self._counted.append(counts)
+        shape = (lanes.column, lanes.value_nbytes, lanes.unit, lanes.offset)
+        return *shape, self._frame.lane_addresses(), self._found, self._null, counts
+
+    @staticmethod
+    def require_done(outcome: int, pages: Int64s, at: int) -> None:
+        if outcome != DONE:
+            raise PageUnread(int(pages[at]), damaged=outcome == DAMAGED)
+
+    def answer(self) -> Found:
+        calls, nbytes, any_null = np.sum(self._counted, axis=0) if self._counted else (0, 0, 0)
+        columns = self._frame.arrays()
         if any_null:
-            columns = [with_nulls(c, n) for c, n in zip(columns, null, strict=True)]
-        return Found(found, columns, len(distinct), int(calls), int(nbytes))
+            columns = [with_nulls(c, n) for c, n in zip(columns, self._null, strict=True)]
+        return Found(self._found, columns, len(self.pages), int(calls), int(nbytes))
 
 
 def with_nulls(column: pa.Array, null: npt.NDArray[np.bool_]) -> pa.Array:
