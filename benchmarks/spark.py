@@ -37,18 +37,17 @@ CASES = (
     Case(
         "large-batches-2M",
         "400 000-row micro-batches, R = 2 M",
-        ("--rows=2000000", "--batch=400000", "--batches=20", "--warm-up=20", "--against=identity"),
+        (
+            *("--rows=2000000", "--batch=400000", "--batches=120", "--warm-up=120"),
+            *("--ours=at-once", "--against=identity"),
+        ),
     ),
     Case(
         "large-batches-20M",
         "400 000-row micro-batches, R = 20 M",
         (
-            "--rows=20000000",
-            "--batch=400000",
-            "--batches=20",
-            "--warm-up=20",
-            "--ours=at-once",
-            "--against=identity",
+            *("--rows=20000000", "--batch=400000", "--batches=120", "--warm-up=120"),
+            *("--ours=at-once", "--against=identity"),
         ),
     ),
     Case(

@@ -148,7 +148,7 @@ def test_python_workers_are_children_of_a_daemon(spark: SparkSession) -> None:
 def test_a_way_that_breaks_off_says_why(files: dict[str, Path], tmp_path: Path) -> None:
     (tmp_path / "work").write_text("no folder")
     with pytest.raises(SparkBenchError, match=r"at-once: .*ended with code 1; .*NotADirectory"):
-        process.measure("at-once", SMALL, files, tmp_path / "work", silent)
+        process.measure(["at-once"], SMALL, files, tmp_path / "work", silent)
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,9 @@
 | `tables` | R as a page file and as Parquet, kept between runs; the stream as files |
 | `delayed` | the embedded master with slower reads |
 | `queries` | the DataFrame of each way |
-| `measuring` | one way in one Spark session: milliseconds, memory, page reads |
+| `measuring` | ways in one Spark session: milliseconds, memory, page reads |
 | `resident` | resident memory of Spark's Python workers |
-| `worker`, `process` | a process with a Spark of its own for each way |
+| `worker`, `process` | a process with a Spark of its own for ways that are measured together |
 | `suite` | all ways in one run |
 """
 

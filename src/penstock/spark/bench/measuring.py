@@ -1,10 +1,11 @@
-"""One way measured in one Spark session: whole micro-batches, as Spark times them."""
+"""Ways measured in one Spark session: whole micro-batches, as Spark times them."""
 
 from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from penstock.spark.bench.case import SparkBenchError, SparkCase
 from penstock.spark.bench.queries import joined, stream
 from penstock.spark.bench.resident import WorkerWatch
-from penstock.spark.bench.tables import empty_files
+from penstock.spark.bench.tables import empty_files, link_some
 from penstock.spark.metering import metrics
 from penstock.spark.session import local_session
 
@@ -25,55 +26,115 @@ _ONE_SHARD = {"spark.sql.shuffle.partitions": "1"}
 """Of state: on one executor `enrich` has one shard, and other partitions would be empty."""
 _KEPT_PROGRESS = "spark.sql.streaming.numRecentProgressUpdates"
 
+_TURNS = 8
+"""Of ways that share a session, so that a noisy minute is none's alone."""
+
 Advance = Callable[[int], None]
 Progress = list[dict[str, Any]]
 
 
-def measure(
-    way: str, case: SparkCase, files: dict[str, Path], workplace: Path, advance: Advance
-) -> dict[str, Any]:
-    """Measure one way; `files` has the paths "master", "parquet" and "stream".
+@dataclass
+class Run:
+    """What one way did, turn after turn."""
 
+    progress: Progress = field(default_factory=list)
+    page_reads: list[int] = field(default_factory=list)
+    """Of each micro-batch, where there are pages."""
+    worker_bytes: int | None = None
+    block_bytes: int = 0
+
+
+def measure(
+    ways: Sequence[str], case: SparkCase, files: dict[str, Path], workplace: Path, advance: Advance
+) -> list[dict[str, Any]]:
+    """Measure ways in one session; `files` has the paths "master", "parquet" and "stream".
+
+    Several ways take turns, each with the next part of the micro-batches, and see the same ones.
     The floor is the median of micro-batches without rows that go from the source to the sink with
     nothing between, in the same session, afterwards.
     """
     spark = local_session(
-        f"penstock-bench-{way}",
+        f"penstock-bench-{ways[0]}",
         cores=case.cores,
         directory=workplace / "spark",
         settings={
-            "spark.driver.memory": f"{_heap(way, case) // 1024**2}m",
+            "spark.driver.memory": f"{max(_heap(way, case) for way in ways) // 1024**2}m",
             _KEPT_PROGRESS: str(case.warm_up + case.batches + 1000),
-            **(_ONE_SHARD if way == "waiting" and not case.shards else {}),
+            **(_ONE_SHARD if "waiting" in ways and not case.shards else {}),
             **case.settings,
         },
     )
+    runs = {way: Run() for way in ways}
     try:
-        idle = _idle_worker(spark, way) if way in ("at-once", "waiting", "identity") else None
-        df = joined(
-            way,
-            stream(spark, case, files["stream"]),
-            case,
-            files["master"],
-            files["parquet"],
-        )
-        with WorkerWatch() as watch:
-            query = _run(df, workplace / "checkpoint", advance)
-            memory = _block_bytes(spark)
-        result = _result(way, case, query)
+        idle = {way: _idle_worker(spark, way) for way in ways if not way.startswith("static")}
+        done = 0
+        for number, folder in enumerate(_turns(case, files["stream"], workplace, len(ways))):
+            for way in ways:
+                place = workplace / f"checkpoint-{number}-{way}"
+                turn = {**files, "stream": folder}
+                _take_turn(way, runs[way], spark, case, turn, place, _later(advance, done))
+                done += len(list(folder.iterdir())) // case.partitions
         empty = workplace / "empty"
         empty_files(case, empty, _EMPTY_BATCHES)
         nothing = _run(stream(spark, case, empty), workplace / "floor", lambda _: None)
         floor = [_ms(p) for p in _progress(nothing)]
     finally:
         spark.stop()
-    return {
-        **result,
-        "floor_ms": statistics.median(floor[len(floor) // 4 :]),
-        "worker_rss_idle": idle,
-        "worker_rss_max": watch.most,
-        "executor_memory_bytes": memory,
-    }
+    return [
+        {
+            **_result(way, case, run),
+            "floor_ms": statistics.median(floor[len(floor) // 4 :]),
+            "worker_rss_idle": idle.get(way),
+            "worker_rss_max": run.worker_bytes,
+            "executor_memory_bytes": run.block_bytes,
+        }
+        for way, run in runs.items()
+    ]
+
+
+def _later(advance: Advance, before: int) -> Advance:
+    """What tells of micro-batches that come after others."""
+    return lambda batches: advance(before + batches)
+
+
+def _turns(case: SparkCase, files: Path, workplace: Path, ways: int) -> list[Path]:
+    """Folders with the files of each turn."""
+    if ways == 1:
+        return [files]
+    count = case.warm_up + case.batches
+    each = -(-count // min(_TURNS, count))
+    folders = []
+    for first in range(0, count, each):
+        folders.append(workplace / f"turn-{first}")
+        link_some(files, folders[-1], first * case.partitions, (first + each) * case.partitions)
+    return folders
+
+
+def _take_turn(
+    way: str,
+    run: Run,
+    spark: SparkSession,
+    case: SparkCase,
+    files: dict[str, Path],
+    checkpoint: Path,
+    advance: Advance,
+) -> None:
+    rows = stream(spark, case, files["stream"])
+    df = joined(way, rows, case, files["master"], files["parquet"])
+    first = not run.progress
+    with WorkerWatch() as watch:
+        query = _run(df, checkpoint, advance)
+        run.block_bytes = max(run.block_bytes, _block_bytes(spark))
+    # In its first turn the identity has workers that have joined nothing yet.
+    if first or way != "identity":
+        run.worker_bytes = max(filter(None, (run.worker_bytes, watch.most)), default=None)
+    progress = _progress(query)
+    if not progress or progress[0]["batchId"] != 0:
+        raise SparkBenchError("Spark has forgotten the first micro-batches.")
+    run.progress += progress
+    if way in ("at-once", "waiting"):
+        loads = {m.batch_id: int(m["loadCount"]) for m in metrics(query)}
+        run.page_reads += [loads.get(p["batchId"], 0) for p in progress]
 
 
 def _heap(way: str, case: SparkCase) -> int:
@@ -113,10 +174,10 @@ def _ms(progress: Any) -> int:
     return int(progress["durationMs"]["triggerExecution"])
 
 
-def _result(way: str, case: SparkCase, query: StreamingQuery) -> dict[str, Any]:
-    progress = _progress(query)
+def _result(way: str, case: SparkCase, run: Run) -> dict[str, Any]:
+    progress, reads = run.progress, run.page_reads or None
     count = case.warm_up + case.batches
-    if len(progress) < count or progress[0]["batchId"] != 0:
+    if len(progress) < count:
         raise SparkBenchError(f"Spark told of {len(progress)} micro-batches; {count} were made.")
     measured, after = progress[case.warm_up : count], progress[count:]
     rows = [p["numInputRows"] for p in measured]
@@ -124,10 +185,6 @@ def _result(way: str, case: SparkCase, query: StreamingQuery) -> dict[str, Any]:
         raise SparkBenchError(f"micro-batches had {rows} rows instead of {case.batch} each.")
     times = [_ms(p) for p in measured]
     median = statistics.median(times)
-    reads = None
-    if way in ("at-once", "waiting"):
-        loads = {m.batch_id: int(m["loadCount"]) for m in metrics(query)}
-        reads = [loads.get(p["batchId"], 0) for p in progress]
     return {
         "case": way,
         "ms_per_batch": times,

@@ -1,8 +1,8 @@
-"""A process with a Spark of its own for each way: none finds warm what another has warmed."""
+"""A process with a Spark of its own for ways that are measured together."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -17,11 +17,11 @@ class LeftOut(Exception):
 
 
 def measure(
-    way: str, case: SparkCase, files: dict[str, Path], workplace: Path, advance: Advance
-) -> dict[str, Any]:
+    ways: Sequence[str], case: SparkCase, files: dict[str, Path], workplace: Path, advance: Advance
+) -> list[dict[str, Any]]:
     """Have a new process measure; raises LeftOut, or SparkBenchError with what it said."""
     task = {
-        "way": way,
+        "ways": list(ways),
         "case": case.to_dict(),
         "files": {name: str(path) for name, path in files.items()},
         "workplace": str(workplace),
@@ -35,7 +35,7 @@ def measure(
 
     message, ended = run_module("penstock.spark.bench.worker", task, listen)
     if "result" in message:
-        return dict(message["result"])
+        return list(message["result"])
     if "left_out" in message:
         raise LeftOut(message["left_out"])
-    raise SparkBenchError(f"{way}: {message.get('error', ended)}")
+    raise SparkBenchError(f"{', '.join(ways)}: {message.get('error', ended)}")

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from penstock.errors import did_you_mean
 from penstock.spark.bench.case import AGAINST, KNOWN, OURS, SparkBenchError, SparkCase
 from penstock.spark.bench.process import LeftOut, measure
-from penstock.spark.bench.tables import cache_folder, link_first, page_file, parquet, stream_files
+from penstock.spark.bench.tables import cache_folder, link_some, page_file, parquet, stream_files
 from penstock.spark.installed import require_pyspark
 from penstock.spark.java import find_java
 
@@ -60,9 +60,21 @@ class SparkSuite:
         return list(dict.fromkeys([*self.ours, *self.against]))
 
     @property
+    def together(self) -> list[list[str]]:
+        """The ways, each with those that it shares a Spark session with.
+
+        Answering at once and the identity differ by little: they take turns in one session, the
+        identity first. Each other way has a session, and what Spark has warmed in it, to itself.
+        """
+        pair = {"identity", "at-once"}
+        if not pair <= set(self.ways):
+            return [[way] for way in self.ways]
+        return [["identity", "at-once"], *([way] for way in self.ways if way not in pair)]
+
+    @property
     def steps(self) -> int:
         """How many times `begins` is called."""
-        return 2 + len(self.ways)
+        return 2 + len(self.together)
 
     def run(self, watcher: Watcher) -> list[Result]:
         """Measure all; one result per way, in order."""
@@ -75,24 +87,25 @@ class SparkSuite:
         if any(way.startswith("static") for way in self.ways):
             files["parquet"] = parquet(case, cache, watcher.reaches)
         place = Path(tempfile.mkdtemp(prefix="penstock-bench-"))
-        results = []
+        results: list[Result] = []
         try:
             files["stream"] = place / "stream"
             stream_files(case, files["stream"])
-            for way in self.ways:
-                own = case.of_way(way)
+            for ways in self.together:
+                own = case.of_way(ways[0])
                 micro_batches = own.warm_up + own.batches
-                watcher.begins(way, micro_batches)
+                named, session = " and ".join(ways), place / ways[0]
+                watcher.begins(named, micro_batches * len(ways))
                 first = place / f"stream-{micro_batches}"
-                link_first(files["stream"], first, micro_batches * case.partitions)
+                link_some(files["stream"], first, 0, micro_batches * case.partitions)
                 try:
-                    of_way = {**files, "stream": first}
-                    results.append(measure(way, own, of_way, place / way, watcher.reaches))
+                    of_ways = {**files, "stream": first}
+                    results += measure(ways, own, of_ways, session, watcher.reaches)
                 except LeftOut as why:
-                    watcher.leaves_out(way, str(why))
-                shutil.rmtree(place / way, ignore_errors=True)
+                    watcher.leaves_out(named, str(why))
+                shutil.rmtree(session, ignore_errors=True)
         finally:
             shutil.rmtree(place, ignore_errors=True)
         if not results:
             raise SparkBenchError("nothing could be measured.")
-        return results
+        return sorted(results, key=lambda result: self.ways.index(result["case"]))

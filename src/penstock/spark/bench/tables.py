@@ -92,11 +92,11 @@ def stream_files(case: SparkCase, folder: Path) -> None:
             files += 1
 
 
-def link_first(stream: Path, folder: Path, files: int) -> None:
-    """The first so many files of the stream in a folder of their own, without a copy."""
+def link_some(stream: Path, folder: Path, first: int, last: int) -> None:
+    """Files of the stream, from one to another, in a folder of their own, without a copy."""
     if not folder.exists():
-        folder.mkdir()
-        for file in sorted(stream.iterdir())[:files]:
+        folder.mkdir(parents=True)
+        for file in sorted(stream.iterdir())[first:last]:
             os.link(file, folder / file.name)
 
 

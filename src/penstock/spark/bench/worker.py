@@ -24,7 +24,7 @@ def main() -> None:
         files = {name: Path(path) for name, path in task["files"].items()}
         case = SparkCase.from_dict(task["case"])
         reached = lambda batches: say({"reached": batches})  # noqa: E731
-        say({"result": measure(task["way"], case, files, Path(task["workplace"]), reached)})
+        say({"result": measure(task["ways"], case, files, Path(task["workplace"]), reached)})
     except StateError as error:
         say({"left_out": str(error)})
     except PenstockError as error:

@@ -1,0 +1,142 @@
+"""Reads under way in the kernel's queue: the same rows as by threads, whatever the queue does."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from penstock.masters import PageFileMaster, build_master, kernel_queue
+from penstock.masters.kernel_queue import KernelQueue
+from penstock.masters.point_reads import Found, PointReads
+
+ROWS = 200_000
+BUFFER = 2 * 1024 * 1024
+on_linux = pytest.mark.skipif(
+    sys.platform != "linux" or platform.machine() not in kernel_queue._CALLS,
+    reason="the kernel's queue is Linux's",
+)
+
+
+@pytest.fixture
+def master(tmp_path: Path) -> Iterator[PageFileMaster]:
+    table = pa.table({"id": np.arange(ROWS) * 2, "value": np.arange(ROWS) * 7})
+    build_master(table, tmp_path / "r.arrow", "id", page_bytes=4096)
+    with PageFileMaster(tmp_path / "r.arrow") as opened:
+        if not opened.direct:
+            pytest.skip("the file system takes no direct reads")
+        yield opened
+
+
+def find(master: PageFileMaster, wanted: np.ndarray) -> Found:
+    return master.find_rows(wanted, master.page_of(pa.array(wanted)), ["value"], BUFFER)
+
+
+def require_right(found: Found, wanted: np.ndarray) -> None:
+    there = (wanted % 2 == 0) & (wanted < 2 * ROWS)
+    np.testing.assert_array_equal(found.found, there)
+    values = found.columns[0].to_numpy()
+    np.testing.assert_array_equal(values[there], wanted[there] // 2 * 7)
+
+
+def some(count: int, seed: int = 1) -> np.ndarray:
+    return np.unique(np.random.default_rng(seed).integers(0, 2 * ROWS + 9, count))
+
+
+@on_linux
+@pytest.mark.parametrize("count", [1, 2, 63, 64, 65, 5000, 100_000])
+def test_every_row_is_found(master: PageFileMaster, count: int) -> None:
+    wanted = some(count)
+    require_right(find(master, wanted), wanted)
+    assert master._point_queue.open() > 0
+    assert master._point_workers._pool is None
+
+
+@on_linux
+def test_a_queue_that_cannot_be_had_leaves_it_to_threads(
+    master: PageFileMaster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kernel_queue, "_opened", lambda _: 0)
+    wanted = some(5000)
+    require_right(find(master, wanted), wanted)
+    assert master._point_workers._pool is not None
+
+
+@on_linux
+def test_a_queue_that_takes_nothing_leaves_it_to_single_reads(
+    master: PageFileMaster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A name of no queue: nothing can be handed in, and reads are made one by one.
+    monkeypatch.setattr(KernelQueue, "open", lambda _: 12345)
+    wanted = some(300)
+    require_right(find(master, wanted), wanted)
+
+
+@on_linux
+def test_what_is_stuck_is_found_by_threads(
+    master: PageFileMaster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from penstock.masters import point_reads
+
+    monkeypatch.setattr(point_reads, "find_under_way", lambda *_: (point_reads.STUCK, -1))
+    wanted = some(5000)
+    require_right(find(master, wanted), wanted)
+    assert master._point_queue.open() == 0, "it is not tried again"
+
+
+@on_linux
+def test_a_forked_process_has_a_queue_of_its_own(master: PageFileMaster) -> None:
+    wanted = some(1000)
+    require_right(find(master, wanted), wanted)
+    child = os.fork()
+    if not child:
+        code = 1
+        try:
+            require_right(find(master, some(1000, 2)), some(1000, 2))
+            code = 0
+        finally:
+            os._exit(code)
+    assert os.waitpid(child, 0)[1] == 0
+    require_right(find(master, wanted), wanted)
+
+
+@on_linux
+def test_a_closed_master_gives_its_queue_back(tmp_path: Path) -> None:
+    def queues() -> int:
+        return int(Path("/proc/sys/fs/aio-nr").read_text())
+
+    build_master(pa.table({"id": [1], "value": [2]}), tmp_path / "r.arrow", "id")
+    before = queues()
+    for _ in range(20):
+        with PageFileMaster(tmp_path / "r.arrow") as opened:
+            wanted = np.array([1])
+            opened.find_rows(wanted, np.array([0]), ["value"], BUFFER)
+    assert queues() <= before + 64 * 8, "as much as one queue, of other tests"
+
+
+@on_linux
+def test_reads_that_end_early_are_gone_on_with(
+    master: PageFileMaster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last page ends where the file does not end at a block."""
+    wanted = np.array([2 * (ROWS - 1)])
+    require_right(find(master, wanted), wanted)
+
+
+def test_both_ways_find_the_same(master: PageFileMaster) -> None:
+    points = master._points(["value"])
+    assert isinstance(points, PointReads)
+    wanted = some(3000)
+    pages = np.asarray(master.page_of(pa.array(wanted)))
+    opened = master._in_use()
+    by_threads = points.find(opened.file, wanted, pages, (None, master._point_workers), BUFFER)
+    by_queue = find(master, wanted)
+    require_right(by_threads, wanted)
+    require_right(by_queue, wanted)
+    assert by_threads.pages == by_queue.pages
