@@ -186,6 +186,21 @@ def test_heat_counts_hits_up_to_the_hottest() -> None:
     assert found(cache, [1, 2]) == [[(1, "")], [(2, "")]]
 
 
+def test_the_coldest_go_first_and_equal_ones_by_lot() -> None:
+    cache, random = TupleCache(SCHEMA, 10_000_000), np.random.default_rng(1)
+    for heat, first in ((0, 0), (5, 1000), (9_000, 2000)):
+        add(cache, {code: [(code, "")] for code in range(first, first + 1000)}, heat=heat)
+    cold = cache.coldest(1500, random)
+    assert len(set(cold.tolist())) == 1500
+    assert set(range(1000)) <= set(cold.tolist()) <= set(range(2000))
+    lots = [set(cache.coldest(500, random).tolist()) for _ in range(2)]
+    assert lots[0] <= set(range(1000)) and lots[0] != lots[1]
+    halves = [sum(code < 500 for code in lot) for lot in lots]
+    assert all(200 < half < 300 for half in halves)
+    assert sorted(cache.coldest(10_000, random).tolist()) == list(range(3000))
+    assert not len(cache.coldest(0, random))
+
+
 def test_a_sample_has_entries_of_the_cache_each_once() -> None:
     cache = TupleCache(SCHEMA, 1_000_000)
     add(cache, {code: [(code, "")] for code in range(1000)}, heat=2)

@@ -19,6 +19,8 @@ _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 _EMPTY = np.int64(-1)
 _LOAD = 0.7
 _TILE = 64
+_HEATS = 4096
+"""Heats that are told apart when the coldest keys are wanted."""
 _FULL = 0.9
 """The part of the limit that rows with values fill: each time it is reached, values are slid
 together, and the rest is what lies between two times."""
@@ -135,6 +137,63 @@ def _remove(table, codes, heads):  # type: ignore[no-untyped-def]
                 table[hole, 1] = table[at, 1]
                 hole = at
         table[hole, 1] = _EMPTY
+
+
+@njit(cache=True, nogil=True)
+def _move_over(old, table):  # type: ignore[no-untyped-def]
+    """Enter everything of a smaller table."""
+    size = table.shape[0]
+    for i in range(old.shape[0]):
+        if old[i, 1] == _EMPTY:
+            continue
+        at = _home(old[i, 0], size)
+        while table[at, 1] != _EMPTY:
+            at += 1
+            if at == size:
+                at = 0
+        table[at, 0], table[at, 1] = old[i, 0], old[i, 1]
+
+
+@njit(cache=True, nogil=True)
+def _cool(table, left):  # type: ignore[no-untyped-def]
+    for i in range(table.shape[0]):
+        entry = table[i, 1]
+        if entry != _EMPTY:
+            heat = np.int64((entry >> np.int64(32)) * left)
+            table[i, 1] = (entry & np.int64(0x7FFFFFFF)) | (heat << np.int64(32))
+
+
+@njit(cache=True, nogil=True)
+def _coldest(table, counts, codes, seed):  # type: ignore[no-untyped-def]
+    """The codes of the least heats, as many as there is room for; equal heats by lot.
+
+    `counts` has room to count each heat; those beyond are as good as the last.
+    """
+    last = counts.size - 1
+    for i in range(table.shape[0]):
+        if table[i, 1] != _EMPTY:
+            counts[min(table[i, 1] >> np.int64(32), last)] += 1
+    heat, colder = 0, 0
+    while heat < last and colder + counts[heat] <= codes.size:
+        colder += counts[heat]
+        heat += 1
+    equal, wanted = counts[heat], codes.size - colder
+    taken, state = 0, np.uint64(seed)
+    for i in range(table.shape[0]):
+        if table[i, 1] == _EMPTY:
+            continue
+        own = min(table[i, 1] >> np.int64(32), last)
+        chosen = own < heat
+        if own == heat:
+            # Each so that in the end as many are taken as are wanted.
+            state = state * np.uint64(6364136223846793005) + np.uint64(1442695040888963407)
+            chosen = np.int64((state >> np.uint64(32)) * np.uint64(equal) >> np.uint64(32)) < wanted
+            equal -= 1
+            wanted -= chosen
+        if chosen:
+            codes[taken] = table[i, 0]
+            taken += 1
+    return taken
 
 
 @njit(cache=True, nogil=True)
@@ -384,12 +443,16 @@ class TupleCache:
         used = self._table[self._table[:, 1] != _EMPTY, 1]
         return (used & np.int64(0x7FFFFFFF)).astype(np.int32)
 
+    def coldest(self, count: int, random: np.random.Generator) -> Int64s:
+        """The codes of so many keys with the least heat, or of all; equal ones by lot."""
+        codes = np.empty(min(count, self._keys), dtype=np.int64)
+        counts = np.zeros(_HEATS, dtype=np.int64)
+        taken = _coldest(self._table, counts, codes, random.integers(2**62))
+        return codes[:taken]
+
     def cool(self, left: float = 0.5) -> None:
         """Leave this part of every heat, so that old hits fade."""
-        used = self._table[:, 1] != _EMPTY
-        entries = self._table[used, 1]
-        heats = ((entries >> np.int64(32)) * left).astype(np.int64)
-        self._table[used, 1] = (entries & np.int64(0x7FFFFFFF)) | (heats << np.int64(32))
+        _cool(self._table, left)
 
     def clear(self) -> None:
         codes, _ = self.entries()
@@ -422,6 +485,5 @@ class TupleCache:
         size = self._table_size(keys)
         if size <= len(self._table):
             return
-        old = self._table[self._table[:, 1] != _EMPTY]
-        self._table = np.full((size, 2), _EMPTY, dtype=np.int64)
-        _insert(self._table, old[:, 0], old[:, 1] & np.int64(0x7FFFFFFF), old[:, 1] >> np.int64(32))
+        old, self._table = self._table, np.full((size, 2), _EMPTY, dtype=np.int64)
+        _move_over(old, self._table)

@@ -260,12 +260,8 @@ class EmptiesByLookUps(YieldingCache):
 
     def _drop_coldest(self, count: int) -> None:
         """Let go of so many cached keys, and let the others' hits fade."""
-        codes, heats = self.cache.entries()
-        if count < len(codes):
-            # Equally cold ones by lot: in their order, one part of the hash table would empty.
-            order = np.argpartition(heats + self._lot.random(len(heats)), count)
-            codes = codes[order[:count]]
-        self.cache.remove(codes)
+        # Equally cold ones by lot: in their order, one part of the hash table would empty.
+        self.cache.remove(self.cache.coldest(count, self._lot))
         self.cache.cool(_FADE)
 
     def _move_line(self, to_cache: int) -> None:

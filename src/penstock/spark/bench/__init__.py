@@ -7,7 +7,7 @@
 | `delayed` | the embedded master with slower reads |
 | `queries` | the DataFrame of each way |
 | `measuring` | ways in one Spark session: milliseconds, memory, page reads |
-| `resident` | resident memory of Spark's Python workers |
+| `resident`, `little_join` | resident memory of Spark's Python workers, and of an idle one |
 | `worker`, `process` | a process with a Spark of its own for ways that are measured together |
 | `suite` | all ways in one run |
 """

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.spark.bench.case import SparkBenchError, SparkCase
+from penstock.spark.bench.little_join import build_little_master
 from penstock.spark.bench.queries import joined, stream
 from penstock.spark.bench.resident import WorkerWatch
 from penstock.spark.bench.tables import empty_files, link_some
@@ -66,7 +67,10 @@ def measure(
     )
     runs = {way: Run() for way in ways}
     try:
-        idle = {way: _idle_worker(spark, way) for way in ways if not way.startswith("static")}
+        little = workplace / "little.arrow"
+        build_little_master(little)
+        in_python = [way for way in ways if not way.startswith("static")]
+        idle = {way: _idle_worker(spark, way, little) for way in in_python}
         done = 0
         for number, folder in enumerate(_turns(case, files["stream"], workplace, len(ways))):
             for way in ways:
@@ -197,19 +201,18 @@ def _result(way: str, case: SparkCase, run: Run) -> dict[str, Any]:
     }
 
 
-def _idle_worker(spark: SparkSession, way: str) -> int:
-    """Resident memory of a worker that has loaded all this way needs, and joined nothing."""
-    module = "waiting" if way == "waiting" else "at_once"
+def _idle_worker(spark: SparkSession, way: str, little: Path) -> int:
+    """Resident memory of a worker that has loaded all this way needs, and holds nothing of R."""
 
     def tell(_: Any) -> Any:
-        from importlib import import_module
-
         import pyarrow as pa
 
         from penstock.spark.task_metrics import resident_bytes
 
-        import_module(f"penstock.spark.{module}")
+        if way != "identity":
+            from penstock.spark.bench.little_join import join_a_little
 
+            join_a_little(little, waits=way == "waiting")
         yield pa.record_batch({"bytes": pa.array([resident_bytes()], pa.int64())})
 
     answers = spark.range(0, 1, 1, 1).mapInArrow(tell, "bytes bigint").collect()
