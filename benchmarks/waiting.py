@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import sys
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -36,7 +37,7 @@ HERE = Path(__file__).parent
 PLOT = HERE.parent / "docs" / "waiting.svg"
 _SECONDS = 0.65
 """Between two micro-batches, about as on two cores."""
-_WAITS = (5, 10, 30, 60, 120)
+_WAITS = (10, 20, 30, 60, 120, 300)
 Row = dict[str, float]
 
 
@@ -86,7 +87,7 @@ def waiting(case: SparkCase, master: Path, wait: float) -> Row:
     """The means of the last quarter of as many micro-batches as it takes to settle."""
     workload = case.workload()
     schema = workload.rows(0, 1).schema
-    plan = waiting_plan(RootJoin(budget=case.budget), wait, schema)
+    plan = waiting_plan(RootJoin(budget=case.budget), float(wait), schema)
     enrichment = Enrichment(reference(master), plan, workload.key, case.columns, "null")
     task = replace(waiting_task(enrichment, schema, Timers("pause", wait)), as_columns=True)
     partition, clock = Partition(), Clock()
@@ -97,6 +98,8 @@ def waiting(case: SparkCase, master: Path, wait: float) -> Row:
             clock.now += _SECONDS
             rows = workload.rows(number * case.batch, (number + 1) * case.batch)
             told.append(visit(task, partition, rows, number))
+            if number % 20 == 0:
+                sys.stderr.write(f"max_wait {wait} s: micro-batch {number} of {batches}\n")
     lose_worker()
     last = told[-(batches // 4) :]
     return {name: sum(row[name] for row in last) / len(last) for name in last[0]}

@@ -209,6 +209,11 @@ def test_types_that_cannot_meet_are_refused_with_both(stream_type: pa.DataType) 
     assert "the stream's column 'id' and the master's 'id'" in str(caught.value)
 
 
+def test_types_that_cannot_meet_come_before_names_that_clash() -> None:
+    with pytest.raises(KeyTypeError):
+        bind(stream=pa.schema({"id": pa.string(), "price": pa.float64()}))
+
+
 def test_of_a_composite_key_the_columns_that_cannot_meet_are_named() -> None:
     table = pa.table({"a": [1, 2], "b": ["x", "y"], "v": [10, 20]})
     master = penstock.MemoryMaster(table, key=("a", "b"))

@@ -52,6 +52,24 @@ def answer(join: Any, batch: pa.RecordBatch) -> list[pa.RecordBatch]:
     return out
 
 
+@pytest.mark.parametrize("budget", ["500KB", "1MB", "2MB"])
+@pytest.mark.parametrize("pushed_before", [0, 30])
+def test_rows_are_looked_up_within_small_budgets_too(
+    master: Any, budget: str, pushed_before: int
+) -> None:
+    """Also where the cache has the bytes that the buffer needs."""
+    join = RootJoin(budget=budget).build(master, SCHEMA, on="id")
+    for seed in range(pushed_before):
+        for _ in join.push(batch_of(seed)):
+            pass
+    answer(join, batch_of(100))
+    before = join.stats
+    answer(join, batch_of(101))
+    assert join._look_up_buffer > 0
+    assert join.stats.page_reads > before.page_reads
+    assert join.pages_per_read == 1
+
+
 @pytest.mark.parametrize("on_miss", ["null", "drop", "mark"])
 @pytest.mark.parametrize("budget", ["400KB", "2MB"])
 def test_each_batch_is_answered_like_the_plain_join(master: Any, on_miss: Any, budget: str) -> None:

@@ -64,6 +64,10 @@ def test_a_batch_tells_by_its_observation(
     assert sum(parts) > found["heldBytes"]
     assert found.hit_share == found["hitCount"] / 3000
     assert {"rowsPerPageRead", "hitShare", "name", "batchId"} <= found.to_dict().keys()
+    assert isinstance(found["rowsIn"], int)
+    assert isinstance(found["latestLoadTime"], float)
+    told = repr(found)
+    assert told.startswith("<sold 3,000 rows in, ") and told.endswith(" held of 2.0 MB>"), told
 
 
 def test_tasks_without_rows_tell_nothing(spark: SparkSession, master: Path) -> None:

@@ -67,8 +67,8 @@ class Binding:
             chosen = [columns] if isinstance(columns, str) else list(columns)
             for name in dict.fromkeys(chosen):
                 _require_column(name, stream_schema, master.schema)
-        _refuse_clashes(stream_schema, chosen, on_miss)
         meeting = _meeting(stream_schema, stream_key, master)
+        _refuse_clashes(stream_schema, chosen, on_miss)
         added = [master.schema.field(n).with_nullable(True) for n in chosen]
         if on_miss == "mark":
             added.append(pa.field(MISS, pa.string()))

@@ -112,6 +112,7 @@ class EmptiesByLookUps(YieldingCache):
             return False
         if not self._emptying_since_push:
             self._emptying_since_push = True
+            self._can_look_up()  # and if so, its buffer comes before what the cache would take
             self._share_idle_bytes()
         return self._look_some_up() or self._read_pages(self._next_to_empty())
 
@@ -137,6 +138,8 @@ class EmptiesByLookUps(YieldingCache):
             )
             most = min(self.plan.budget_bytes // _BUFFER_SHARE, MOST_BUFFER)
             buffer = max(most, least) if least is not None else 0
+            if buffer:
+                self._shrink_cache(buffer + self._least_window - self.window.limit)
             if self.window.limit - buffer < self._least_window:
                 buffer = 0
             self._look_up_buffer = buffer
@@ -226,7 +229,7 @@ class EmptiesByLookUps(YieldingCache):
 
     def _share_idle_bytes(self) -> None:
         """The window is as full as it gets: the cache takes what that leaves, or gives it back."""
-        window, cache = self.window, self.cache
+        window = self.window
         least = max(self._least_window, int(self.sizing.free * _LEAST_WINDOW))
         if self._counters.page_reads == self._reads_when_empty:
             idle = window.limit - max(least, int(_SPARE_WINDOW * window.nbytes))
@@ -234,11 +237,18 @@ class EmptiesByLookUps(YieldingCache):
                 self._move_line(idle)
         elif window.limit < self.sizing.free // 2:
             # It was too small for what came: it gets as much again.
-            left = cache.limit - min(window.limit, cache.limit - LEAST_CACHE)
-            if cache.nbytes > left:
-                self._drop_coldest(int((cache.nbytes - left) / cache.key_nbytes) + 1)
-                cache.compact()
-            self._move_line(max(left, cache.nbytes) - cache.limit)
+            self._shrink_cache(window.limit)
+
+    def _shrink_cache(self, wanted: int) -> None:
+        """Have the cache give the window so many bytes, or as many as it can."""
+        cache = self.cache
+        if wanted <= 0:
+            return
+        left = cache.limit - min(wanted, cache.limit - LEAST_CACHE)
+        if cache.nbytes > left:
+            self._drop_coldest(int((cache.nbytes - left) / cache.key_nbytes) + 1)
+            cache.compact()
+        self._move_line(max(left, cache.nbytes) - cache.limit)
 
     def _hold(self, codes: Int64s, rows: Int64s, batch: pa.RecordBatch, matches: Int64s) -> None:
         """Cache keys that were just found, each one row of the batch, while there is room."""

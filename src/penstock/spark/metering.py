@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.listener import StreamingQueryListener
 from pyspark.sql.streaming.query import StreamingQuery
 
+from penstock.budget import format_bytes
 from penstock.spark.task_metrics import COLUMN, METRICS
 
 PREFIX = "penstock:"
@@ -19,7 +20,7 @@ PREFIX = "penstock:"
 _OBSERVED = "metrics"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class EnrichMetrics:
     """What one `enrich` did in one micro-batch, over all its tasks.
 
@@ -44,6 +45,19 @@ class EnrichMetrics:
         """Waiting rows answered per page read; cache hits do not count."""
         reads = self.values["loadCount"]
         return self.values["rowsReadFor"] / reads if reads else 0.0
+
+    def __repr__(self) -> str:
+        """The numbers that one looks at first; `values` and `to_dict` have all of them."""
+        values, batch = self.values, "" if self.batch_id is None else f" batch {self.batch_id}:"
+        waiting = values["rowsWaiting"]
+        return (
+            f"<{self.name}{batch} {values['rowsIn']:,} rows in, {values['rowsOut']:,} out"
+            + (f", {waiting:,} waiting" if waiting else "")
+            + (f", {values['unmatchedCount']:,} unmatched" if values["unmatchedCount"] else "")
+            + f"; {self.hit_share:.0%} from the cache, {values['loadCount']:,} page reads, "
+            f"{format_bytes(int(values['heldBytes']))} held of "
+            f"{format_bytes(int(values['budgetBytes']))}>"
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values, ready for JSON."""

@@ -27,7 +27,7 @@ class Metric:
     def of_tasks(self, numbers: Sequence[int]) -> float:
         """The micro-batch's number, from its tasks'."""
         total = sum(numbers) if self.over_tasks == "sum" else max(numbers, default=0)
-        return total / self.divisor
+        return total if self.divisor == 1 else total / self.divisor
 
 
 METRICS = (

@@ -69,11 +69,12 @@ def measure(
     try:
         little = workplace / "little.arrow"
         build_little_master(little)
-        in_python = [way for way in ways if not way.startswith("static")]
-        idle = {way: _idle_worker(spark, way, little) for way in in_python}
+        idle: dict[str, int] = {}
         done = 0
         for number, folder in enumerate(_turns(case, files["stream"], workplace, len(ways))):
             for way in ways:
+                if way not in idle and not way.startswith("static"):
+                    idle[way] = _idle_worker(spark, way, little)
                 place = workplace / f"checkpoint-{number}-{way}"
                 turn = {**files, "stream": folder}
                 _take_turn(way, runs[way], spark, case, turn, place, _later(advance, done))
