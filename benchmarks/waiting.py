@@ -53,7 +53,8 @@ def main() -> None:
         "measured_at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "commit": commit(HERE),
         "machine": describe(),
-        "case": str(case),
+        "case": f"R of {case.rows:,} rows of 120 bytes in pages of {case.page_bytes:,}, keys by Zipf "
+        f"{case.skew:g}, micro-batches of {case.batch:,} rows of 20 bytes, budget {case.budget}",
         "seconds_between_batches": _SECONDS,
         "at_once": at_once(case, master),
         "waiting": {str(wait): waiting(case, master, wait) for wait in _WAITS},
@@ -165,7 +166,7 @@ def plot(report: dict[str, Any]) -> str:
     width, height, left, right, top, bottom = 760, 420, 80, 150, 40, 60
     waits = [float(wait) for wait in report["waiting"]]
     series = {
-        "reads": ("#0b6e4f", [row["loadCount"] for row in report["waiting"].values()]),
+        "reads, waiting": ("#0b6e4f", [row["loadCount"] for row in report["waiting"].values()]),
         "rows waiting": ("#b5651d", [row["rowsWaiting"] for row in report["waiting"].values()]),
         "bytes of state written": (
             "#5b4b8a",
