@@ -67,6 +67,14 @@ CASES = (
         ),
     ),
     Case(
+        "small-batches-5M",
+        "20 000-row micro-batches, R = 5 M: the smallest here that is not held",
+        (
+            *("--rows=5000000", "--batch=20000", "--batches=40", "--warm-up=60"),
+            *("--ours=waiting", "--against=none"),
+        ),
+    ),
+    Case(
         "slow-reads-20M",
         "20 000-row micro-batches, R = 20 M, 2 ms for each read",
         (
@@ -194,6 +202,12 @@ def ratios(report: dict[str, Any]) -> list[str]:
             lines.append(
                 f"| {way}: R = 20 M by R = 2 M, whole micro-batches of 20 000 | {times:.2f} |"
             )
+    less = by_way(report, "small-batches-5M")
+    if "waiting" in less and "waiting" in small:
+        times = small["waiting"]["median_ms"] / less["waiting"]["median_ms"]
+        lines.append(
+            f"| waiting: R = 20 M by R = 5 M, whole micro-batches of 20 000 | {times:.2f} |"
+        )
     budget = parse_bytes(SparkCase().budget)
     above = [
         result["worker_rss_max"] - result["worker_rss_idle"] - budget

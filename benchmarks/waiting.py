@@ -53,8 +53,9 @@ def main() -> None:
         "measured_at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "commit": commit(HERE),
         "machine": describe(),
-        "case": f"R of {case.rows:,} rows of 120 bytes in pages of {case.page_bytes:,}, keys by Zipf "
-        f"{case.skew:g}, micro-batches of {case.batch:,} rows of 20 bytes, budget {case.budget}",
+        "case": f"R of {case.rows:,} rows of 120 bytes in pages of {case.page_bytes:,}, keys by "
+        f"Zipf {case.skew:g}, micro-batches of {case.batch:,} rows of 20 bytes, "
+        f"budget {case.budget}",
         "seconds_between_batches": _SECONDS,
         "at_once": at_once(case, master),
         "waiting": {str(wait): waiting(case, master, wait) for wait in _WAITS},
