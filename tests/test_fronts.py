@@ -194,7 +194,8 @@ def test_the_coldest_go_first_and_equal_ones_by_lot() -> None:
     assert len(set(cold.tolist())) == 1500
     assert set(range(1000)) <= set(cold.tolist()) <= set(range(2000))
     lots = [set(cache.coldest(500, random).tolist()) for _ in range(2)]
-    assert lots[0] <= set(range(1000)) and lots[0] != lots[1]
+    assert lots[0] <= set(range(1000))
+    assert lots[0] != lots[1]
     halves = [sum(code < 500 for code in lot) for lot in lots]
     assert all(200 < half < 300 for half in halves)
     assert sorted(cache.coldest(10_000, random).tolist()) == list(range(3000))

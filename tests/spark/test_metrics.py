@@ -67,7 +67,8 @@ def test_a_batch_tells_by_its_observation(
     assert isinstance(found["rowsIn"], int)
     assert isinstance(found["latestLoadTime"], float)
     told = repr(found)
-    assert told.startswith("<sold 3,000 rows in, ") and told.endswith(" held of 2.0 MB>"), told
+    assert told.startswith("<sold 3,000 rows in, ")
+    assert told.endswith(" held of 2.0 MB>")
 
 
 def test_tasks_without_rows_tell_nothing(spark: SparkSession, master: Path) -> None:
