@@ -15,7 +15,7 @@ PIP    := -m pip install --quiet --disable-pip-version-check
 .PHONY: help setup java demo test test-cluster test-all test-compat $(SPARKS:%=test-spark-%) chaos lint format bench bench-spark lock clean
 
 help:  ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(READY)  ## make .venv with the locked packages and this one; at once when nothing changed
 	@:
@@ -27,7 +27,7 @@ $(READY): $(LOCK) pyproject.toml
 	@touch $@
 
 # Java 17 or newer, installed if that needs no password; at once when it is there.
-java: setup
+java: setup  ## install Java 17 for Spark where there is none and this may
 	@tools/java.sh $(BIN)/python
 
 demo: java  ## stream sales through Spark, enrich them under 50 MB, and prove the result: a minute or two

@@ -209,6 +209,16 @@ def test_types_that_cannot_meet_are_refused_with_both(stream_type: pa.DataType) 
     assert "the stream's column 'id' and the master's 'id'" in str(caught.value)
 
 
+def test_a_pair_may_have_one_name_twice() -> None:
+    binding = bind(stream=pa.schema({"id": pa.int64()}), columns=["price"], on=("id", "id"))
+    assert binding.stream_key == ("id",)
+
+
+def test_a_key_among_the_columns_is_told_as_such() -> None:
+    with pytest.raises(SchemaError, match=r"columns has the key 'id', which the stream brings"):
+        bind(stream=pa.schema({"id": pa.int64()}), columns=["id", "price"])
+
+
 def test_types_that_cannot_meet_come_before_names_that_clash() -> None:
     with pytest.raises(KeyTypeError):
         bind(stream=pa.schema({"id": pa.string(), "price": pa.float64()}))

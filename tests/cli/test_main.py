@@ -29,7 +29,7 @@ def ended_with(
     def fail() -> None:
         raise error
 
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    handlers = {number: signal.getsignal(number) for number in cli._ENDINGS}
     monkeypatch.setattr(commands, "app", fail)
     try:
         with pytest.raises(SystemExit) as end:
@@ -136,6 +136,40 @@ def test_a_process_that_ignores_interrupts_goes_on_ignoring_them() -> None:
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+TIDYING = """
+import os, signal, time
+import penstock.cli.commands as commands
+
+def app():
+    try:
+        os.kill(os.getpid(), signal.{first})
+        time.sleep(30)
+    finally:
+        os.kill(os.getpid(), signal.{second})
+        time.sleep(0.05)
+        print("tidy")
+
+commands.app = app
+from penstock.cli import main
+main()
+"""
+
+
+@pytest.mark.parametrize("second", ["SIGINT", "SIGTERM", "SIGHUP"])
+@pytest.mark.parametrize("first", ["SIGINT", "SIGTERM", "SIGHUP"])
+def test_a_second_signal_does_not_disturb_the_tidying(first: str, second: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", TIDYING.format(first=first, second=second)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 128 + signal.Signals[first]
+    assert done.stdout == "tidy\n"
+    assert done.stderr == ("penstock: stopped.\n" if first == "SIGINT" else "")
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import platform
 import sys
@@ -12,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from penstock.errors import MasterError
 from penstock.masters import PageFileMaster, build_master, kernel_queue
 from penstock.masters.kernel_queue import KernelQueue
 from penstock.masters.point_reads import Found, PointReads
@@ -54,7 +56,7 @@ def some(count: int, seed: int = 1) -> np.ndarray:
 def test_every_row_is_found(master: PageFileMaster, count: int) -> None:
     wanted = some(count)
     require_right(find(master, wanted), wanted)
-    assert master._point_queue.open() > 0
+    assert master._point_queue._queue
     assert master._point_workers._pool is None
 
 
@@ -73,7 +75,7 @@ def test_a_queue_that_takes_nothing_leaves_it_to_single_reads(
     master: PageFileMaster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A name of no queue: nothing can be handed in, and reads are made one by one.
-    monkeypatch.setattr(KernelQueue, "open", lambda _: 12345)
+    monkeypatch.setattr(KernelQueue, "begin", lambda *_: 12345)
     wanted = some(300)
     require_right(find(master, wanted), wanted)
 
@@ -87,7 +89,7 @@ def test_what_is_stuck_is_found_by_threads(
     monkeypatch.setattr(point_reads, "find_under_way", lambda *_: (point_reads.STUCK, -1))
     wanted = some(5000)
     require_right(find(master, wanted), wanted)
-    assert master._point_queue.open() == 0, "it is not tried again"
+    assert master._point_queue._queue == 0, "it is not tried again"
 
 
 @on_linux
@@ -140,3 +142,50 @@ def test_both_ways_find_the_same(master: PageFileMaster) -> None:
     require_right(by_threads, wanted)
     require_right(by_queue, wanted)
     assert by_threads.pages == by_queue.pages
+
+
+@on_linux
+def test_a_master_that_is_let_go_gives_its_queue_back(tmp_path: Path) -> None:
+    build_master(pa.table({"id": [1], "value": [2]}), tmp_path / "r.arrow", "id")
+    opened = PageFileMaster(tmp_path / "r.arrow")
+    opened.find_rows(np.array([1]), np.array([0]), ["value"], BUFFER)
+    let_go = opened._point_queue._let_go
+    assert let_go is None or let_go.alive
+    del opened
+    gc.collect()
+    assert let_go is None or not let_go.alive
+
+
+@on_linux
+def test_what_an_exception_left_under_way_answers_nobody_else(
+    master: PageFileMaster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from penstock.masters import point_reads
+
+    wanted = some(1000)
+    require_right(find(master, wanted), wanted)
+    first = master._point_queue._queue
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(point_reads, "find_under_way", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            find(master, wanted)
+    assert master._point_queue._reading_into is not None
+    let_go = master._point_queue._let_go
+    require_right(find(master, wanted), wanted)
+    assert first
+    assert not let_go.alive, "the old queue was closed first"
+
+
+@pytest.mark.parametrize(
+    ("codes", "pages"),
+    [([3], [10**6]), ([3], [-1]), ([3, 5], [4, 2]), ([3, 5], [1]), ([3, 5, 7], [0, 10**6, 1])],
+)
+def test_pages_that_are_not_there_are_refused(
+    master: PageFileMaster, codes: list[int], pages: list[int]
+) -> None:
+    with pytest.raises(MasterError, match="pages"):
+        master.find_rows(np.array(codes), np.array(pages), ["value"], BUFFER)

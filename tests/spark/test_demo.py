@@ -107,6 +107,11 @@ def test_room_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr("shutil.disk_usage", lambda path: type("Usage", (), {"free": 1_000_000}))
     with pytest.raises(DemoError, match=r"needs about 300.5 MB in .*, and 1.0 MB are free"):
         Place(tmp_path).require_room(PLAN)
+    # What was not begun is nothing to go on with.
+    place = Place(tmp_path)
+    with pytest.raises(DemoError, match="needs about"):
+        prepare(PLAN, place, fresh=False)
+    assert place.kept_plan() is None
 
 
 def test_what_micro_batches_did_is_kept_once_each(tmp_path: Path) -> None:

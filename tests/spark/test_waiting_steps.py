@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from tests.spark.fake_state import (
 
 from penstock.errors import SchemaError
 from penstock.joins import JoinPlan, RootJoin, named
-from penstock.masters import build_master
+from penstock.masters import build_master, open_master
 from penstock.spark import operators
 from penstock.spark.draining import Timers
 from penstock.spark.enrichment import Enrichment
@@ -73,6 +74,30 @@ def dealt(table: pa.Table, shards: int) -> dict[int, list[pa.RecordBatch]]:
 def visit(partition: Partition, task: WaitingTask, rows: Any, step: int, due: int = -1) -> Any:
     """One micro-batch; with `due` timers up to there fire."""
     return answers(list(partition.task(task, rows, Values(step, step), due)))
+
+
+def test_where_none_may_wait_pages_are_read_once_for_a_micro_batch(
+    master: Path, products: pa.Table, clock: list[float]
+) -> None:
+    """Also for rows that waited before, when a query waited longer."""
+    partition = Partition()
+    waited = sales(500, 1)
+    rows, _ = visit(partition, task_on(master), dealt(waited, 1), 0)
+    out, tables = [*rows], [waited]
+    plan = RootJoin(budget=BUDGET)
+    at_once = replace(task_on(master, plan), timers=Timers("pause", 0.0))
+    with open_master(master) as opened:
+        pages = opened.num_pages
+    for step in range(1, 5):
+        clock[0] += 1.0
+        table = sales(3000, step + 1)
+        tables.append(table)
+        rows, told = visit(partition, at_once, dealt(table, 1), step)
+        out += rows
+        assert told[-1]["rowsWaiting"] == 0
+        assert 0 < told[-1]["loadCount"] <= pages + 1
+    everything = pa.concat_tables(tables)
+    assert_same_rows(out, plain_join(everything, products, "sku").rows)
 
 
 @pytest.mark.parametrize("seed", range(6))

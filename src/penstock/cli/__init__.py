@@ -11,7 +11,7 @@ import sys
 from typing import Any, NoReturn
 
 _INTERRUPTED = 128 + signal.SIGINT
-_TERMINATED = 128 + signal.SIGTERM
+_ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _BROKEN_PIPE = 128 + signal.SIGPIPE
 _STOPPED = "penstock: stopped."
 
@@ -20,15 +20,20 @@ def main() -> NoReturn:
     """Run the command line of this process.
 
     An error that Penstock raises on purpose is one line on standard error and exit code 1, unless
-    PENSTOCK_TRACEBACK=1; a wrong command line or option ends with 2, an interrupt with 130.
+    PENSTOCK_TRACEBACK=1; a wrong command line or option ends with 2, an interrupt with 130. The
+    first signal that ends it has everything tidied up, which no second one disturbs.
     """
     interruptible = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if interruptible:
         signal.signal(signal.SIGINT, _stop_at_once)
     signal.signal(signal.SIGTERM, _end)
-    code = _run(interruptible)
-    if interruptible:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:  # else it is to outlive its terminal
+        signal.signal(signal.SIGHUP, _end)
+    try:
+        code = _run(interruptible)
+    except KeyboardInterrupt:
+        code = _INTERRUPTED
+    _ignore_endings()
     if code == _INTERRUPTED:
         sys.stderr.write(f"{_STOPPED}\n")
     try:
@@ -46,7 +51,7 @@ def _run(interruptible: bool = False) -> Any:
 
     try:
         if interruptible:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
+            signal.signal(signal.SIGINT, _interrupt)
         app()
     except SystemExit as end:
         return end.code
@@ -66,6 +71,18 @@ def _stop_at_once(*_: object) -> NoReturn:
     os._exit(_INTERRUPTED)
 
 
-def _end(*_: object) -> NoReturn:
+def _interrupt(*_: object) -> NoReturn:
+    """Ctrl-C, once."""
+    _ignore_endings()
+    raise KeyboardInterrupt
+
+
+def _end(number: int, _: object) -> NoReturn:
     """Leave in order, so that temporary files go."""
-    sys.exit(_TERMINATED)
+    _ignore_endings()
+    sys.exit(128 + number)
+
+
+def _ignore_endings() -> None:
+    for number in _ENDINGS:
+        signal.signal(number, signal.SIG_IGN)

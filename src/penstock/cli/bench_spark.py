@@ -187,8 +187,9 @@ def print_table(case: SparkCase, results: list[dict[str, Any]]) -> None:
         f"ms per batch: the median micro-batch; beyond floor: without the {min(floors):,.0f} to "
         f"{max(floors):,.0f} ms of one that has no rows. largest worker: resident memory of a "
         "Python worker, of which "
-        f"{nbytes(next((r['worker_rss_idle'] for r in results if r['worker_rss_idle']), None))} "
-        "are the interpreter and its libraries. Spark's blocks: what it caches in its own memory.",
+        f"{nbytes(max((r['worker_rss_idle'] or 0 for r in results), default=None))} are the "
+        "interpreter, libraries and compiled code, where it joins. Spark's blocks: what it caches "
+        "in its own memory.",
         style="dim",
         markup=False,
     )

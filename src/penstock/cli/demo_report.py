@@ -46,6 +46,8 @@ def _lines(costs: Costs) -> list[tuple[str, str]]:
     each = " in each worker" if costs.workers > 1 else ""
     scanned = costs.bytes_scanned / max(costs.bytes_read, 1)
     times = f", {scanned:.1f} times as much" if scanned >= 1.05 else ""
+    if scanned < 0.95:
+        times = " (less: these columns of so small an R are quickly scanned)"
     memory = (
         f"{workers}{format_bytes(costs.held)} held, of {workers}{format_bytes(costs.budget)} "
         "(measured)"

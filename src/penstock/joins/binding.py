@@ -68,7 +68,7 @@ class Binding:
             for name in dict.fromkeys(chosen):
                 _require_column(name, stream_schema, master.schema)
         meeting = _meeting(stream_schema, stream_key, master)
-        _refuse_clashes(stream_schema, chosen, on_miss)
+        _refuse_clashes(stream_schema, stream_key, chosen, on_miss)
         added = [master.schema.field(n).with_nullable(True) for n in chosen]
         if on_miss == "mark":
             added.append(pa.field(MISS, pa.string()))
@@ -159,7 +159,7 @@ def _pairs(on: object, key: tuple[str, ...]) -> list[tuple[str, str]]:
     """Pairs of stream and master column; a tuple is a pair unless it is the master's whole key."""
     if isinstance(on, Mapping):
         items: list[Any] = list(on.items())
-    elif isinstance(on, tuple) and len(on) > 1 and set(on) == set(key):
+    elif isinstance(on, tuple) and len(on) == len(key) > 1 and set(on) == set(key):
         items = list(on)
     elif isinstance(on, str | tuple):
         items = [on]
@@ -275,13 +275,21 @@ def _require_free_names(stream: pa.Schema) -> None:
         )
 
 
-def _refuse_clashes(stream: pa.Schema, chosen: list[str], on_miss: OnMiss) -> None:
+def _refuse_clashes(
+    stream: pa.Schema, stream_key: tuple[str, ...], chosen: list[str], on_miss: OnMiss
+) -> None:
     twice = sorted({n for n in chosen if chosen.count(n) > 1})
     if twice:
         raise SchemaError(f"columns has {', '.join(map(repr, twice))} twice; name each once.")
     added = [*chosen, MISS] if on_miss == "mark" else chosen
     clashes = sorted(set(stream.names) & set(added) | {n for n in added if added.count(n) > 1})
     if clashes:
+        key = sorted(set(clashes) & set(stream_key))
+        if key and key == clashes:
+            raise SchemaError(
+                f"columns has the key {', '.join(map(repr, key))}, which the stream brings along. "
+                "Leave it out of columns=[…]."
+            )
         raise SchemaError(
             f"the output would have two columns named {', '.join(map(repr, clashes))}. Rename the "
             "stream's, or choose the master's columns with columns=[…]."

@@ -10,7 +10,9 @@ from __future__ import annotations
 import ctypes
 import platform
 import sys
+import weakref
 from contextlib import suppress
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -98,28 +100,47 @@ def answered(queue, least, events):  # type: ignore[no-untyped-def]
 class KernelQueue:
     """A queue of at most `depth` reads, opened when it is first needed.
 
-    A forked process cannot use its parent's, and opens its own.
+    It is the kernel's, of which a system has so many: it goes back when this is let go. A forked
+    process cannot use its parent's, and opens its own.
     """
 
     def __init__(self, depth: int) -> None:
         self.depth = depth
         self._queue: int | None = None
+        self._let_go: Any = None
+        self._reading_into: object = None
         renew_after_fork(self)
 
     def after_fork(self) -> None:
-        self._queue = None
+        if self._let_go is not None:
+            self._let_go.detach()
+        self._queue = self._let_go = self._reading_into = None
 
-    def open(self) -> int:
-        """The kernel's name for the queue; 0 where there is none to be had."""
+    def begin(self, buffer: object) -> int:
+        """The kernel's name for the queue, from which reads into the buffer may be under way until
+        `done`; 0 where there is none to be had.
+        """
+        if self._reading_into is not None:
+            # An exception came between: what is under way must not answer another's requests.
+            self.close()
         if self._queue is None:
             self._queue = _opened(self.depth)
+            if self._queue:
+                self._let_go = weakref.finalize(self, _close, self._queue)
+                self._let_go.atexit = False
+        if self._queue:
+            self._reading_into = buffer
         return self._queue
+
+    def done(self) -> None:
+        """Nothing is under way any more."""
+        self._reading_into = None
 
     def close(self) -> None:
         """Give the queue back, when all that is under way has been read."""
-        queue, self._queue = self._queue, None
-        if queue:
-            _libc().syscall(ctypes.c_long(_DESTROY), ctypes.c_ulong(queue))
+        if self._let_go is not None:
+            self._let_go()
+        self._queue = self._let_go = self._reading_into = None
 
     def give_up(self) -> None:
         """Close the queue, and have none from now on."""
@@ -135,6 +156,10 @@ class KernelQueue:
 
 def _libc() -> ctypes.CDLL:
     return ctypes.CDLL(None, use_errno=True)
+
+
+def _close(queue: int) -> None:
+    _libc().syscall(ctypes.c_long(_DESTROY), ctypes.c_ulong(queue))
 
 
 def _opened(depth: int) -> int:

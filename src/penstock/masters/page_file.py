@@ -234,6 +234,7 @@ class PageFileMaster(IndexedPages[_Version]):
             opened, points = self._in_use(), self._points(columns)
             if points is None:
                 raise MasterError(f"{self._place} cannot look up {', '.join(columns)} by row.")
+            _require_in_order(codes, pages, self.num_pages)
             try:
                 # The kernel has reads under way only where they pass its cache.
                 queue = self._point_queue if opened.direct else None
@@ -293,6 +294,19 @@ class PageFileMaster(IndexedPages[_Version]):
             duplicate_keys=facts.duplicate_keys,
             version=facts.version,
             format_version=FORMAT_VERSION,
+        )
+
+
+def _require_in_order(codes: Int64s, pages: PageNumbers, num_pages: int) -> None:
+    """Compiled code follows these numbers wherever they lead."""
+    if len(codes) != len(pages):
+        raise MasterError(f"{len(codes)} codes were given with {len(pages)} pages.")
+    if not len(pages):
+        return
+    if pages[0] < 0 or pages[-1] >= num_pages or (np.diff(pages) < 0).any():
+        raise MasterError(
+            f"pages of single rows ascend and lie between 0 and {num_pages - 1}; the first is "
+            f"{pages[0]}, the last {pages[-1]}."
         )
 
 

@@ -143,10 +143,10 @@ class PointReads:
         """Find all with many reads under way in the kernel; False where it has no queue for us."""
         room = max(_REQUEST_BYTES, self.least_nbytes)
         requests = min(max(buffer_nbytes // room, 1), queue.depth, max(len(asked.pages), 1))
-        name = queue.open()
+        (buffer,) = _buffers(1, requests * room)
+        name = queue.begin(buffer)
         if not name:
             return False
-        (buffer,) = _buffers(1, requests * room)
         outcome, at = find_under_way(
             file,
             buffer.ctypes.data,
@@ -161,6 +161,7 @@ class PointReads:
         if outcome == STUCK:
             queue.give_up()
             return False
+        queue.done()
         asked.require_done(outcome, asked.pages, at)
         return True
 

@@ -8,6 +8,7 @@ for keys of integers, dates, strings and binaries, and Python does for all other
 
 from __future__ import annotations
 
+import errno
 import os
 import pickle
 import shutil
@@ -294,7 +295,10 @@ def _task(function: Callable[[Batches], object]) -> Callable[[Batches], Batches]
         except PenstockError as error:
             answer = error
         except OSError as error:
-            answer = MasterError(f"cannot write the master: {error}.")
+            where = f" to {error.filename}" if error.filename else ""
+            room = " Make room, or name a target on another disk." * (error.errno == errno.ENOSPC)
+            why = error.strerror or error
+            answer = MasterError(f"cannot write the master{where}: {why}.{room}")
         if answer is not None:
             yield pa.record_batch({"answer": pa.array([pickle.dumps(answer)], pa.binary())})
 

@@ -56,7 +56,7 @@ def refuse_duplicates(names: Sequence[str], *, case_sensitive: bool) -> None:
             f"the columns {', '.join(map(repr, twice))} have one name to Spark. Rename the "
             "stream's, or choose the master's columns with columns=[…]."
         )
-    if COLUMN in names:
+    if COLUMN in told:
         raise SchemaError(f"enrich needs the name {COLUMN!r} for itself; rename that column.")
 
 
@@ -183,4 +183,5 @@ def waiting_plan(plan: JoinPlan, max_wait: float, stream: pa.Schema) -> JoinPlan
         )
     row = RowStore(stream, 1).slot_nbytes
     share = 1 - _BESIDE_A_ROW / (_BESIDE_A_ROW + row) - _BESIDE
-    return replace(plan, max_wait=max_wait, budget=int(plan.budget_bytes * share))
+    # Rows that may not wait are answered when all of a micro-batch has come: no limit says so.
+    return replace(plan, max_wait=max_wait or None, budget=int(plan.budget_bytes * share))

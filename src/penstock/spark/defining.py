@@ -170,9 +170,9 @@ class Definition:
     @staticmethod
     def _by_number(df: DataFrame) -> tuple[DataFrame, tuple[str, ...] | None]:
         """The DataFrame as `mapInArrow` takes it, and its column names where they had to go."""
-        if not any("." in name or "`" in name for name in df.columns):
+        if not any(set(name) & set(".`*") for name in df.columns):
             return df, None
-        # PySpark takes such a name for a path.
+        # PySpark takes such a name for a path, or for all columns.
         return df.toDF(*[f"c{number}" for number in range(len(df.columns))]), tuple(df.columns)
 
     def at_once(self, observation: Observation | None) -> DataFrame:

@@ -165,7 +165,9 @@ def given_shape(schema: pa.Schema, on: On) -> MasterShape:
     return MasterShape(schema, key, 0)
 
 
-def require_promised(promised: Sequence[pa.Field], key: Sequence[str], master: Master) -> None:
+def require_promised(
+    promised: Sequence[pa.Field], key: Sequence[str], master: Master, name: str
+) -> None:
     """Raise when a master, built again, no longer has what the query was defined with."""
     for field in promised:
         at = master.schema.get_field_index(field.name)
@@ -173,12 +175,12 @@ def require_promised(promised: Sequence[pa.Field], key: Sequence[str], master: M
         if have != field.type:
             now = "gone" if have is None else str(have)
             raise SchemaError(
-                f"the master's column {field.name!r} was {field.type} when the query was defined "
-                f"and is {now} in version {master.version}. Define the query again, or build the "
-                "master with the columns that it had."
+                f"the column {field.name!r} of the master {name} was {field.type} when the query "
+                f"was defined and is {now} in version {master.version}. Define the query again, or "
+                "build the master with the columns that it had."
             )
     if set(master.key) != set(key):
         raise SchemaError(
-            f"the master's key was ({', '.join(key)}) when the query was defined and is "
-            f"({', '.join(master.key)}) in version {master.version}. Define the query again."
+            f"the key of the master {name} was ({', '.join(key)}) when the query was defined and "
+            f"is ({', '.join(master.key)}) in version {master.version}. Define the query again."
         )

@@ -13,6 +13,7 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.budget import format_bytes
+from penstock.errors import did_you_mean
 from penstock.spark.task_metrics import COLUMN, METRICS
 
 PREFIX = "penstock:"
@@ -32,7 +33,14 @@ class EnrichMetrics:
     values: Mapping[str, float]
 
     def __getitem__(self, metric: str) -> float:
-        return self.values[metric]
+        try:
+            return self.values[metric]
+        except KeyError:
+            known = list(self.values)
+            raise KeyError(
+                f"there is no metric {metric!r}.{did_you_mean(metric, known)} There are: "
+                f"{', '.join(known)}."
+            ) from None
 
     @property
     def hit_share(self) -> float:

@@ -84,7 +84,7 @@ def take(
         kept.close()
     master = enrichment.open(waits=waits)
     try:
-        require_promised(promised, key, master)
+        require_promised(promised, key, master, str(enrichment.master))
         reads = TimedReads(master)
         join = enrichment.build(cast(Master, reads), schema, clock)
     except BaseException:

@@ -119,7 +119,8 @@ def _changed(name: str, had: pa.DataType | None, has: pa.DataType | None) -> Sch
         what = f"rows wait whose column {name!r} is {had}; the stream has it as {has} now"
     return SchemaError(
         f"{what}. With rows waiting, a stream can only gain nullable columns. Run the query as it "
-        "was until nothing waits (availableNow with drain='pause' ends so), then change it."
+        "was until nothing waits, then change it: with drain='pause' availableNow ends so, with "
+        "drain='deadline' penstock.spark.stop_when_drained does."
     )
 
 

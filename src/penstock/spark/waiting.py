@@ -100,7 +100,8 @@ class WaitingRows(StatefulProcessor):
             if not visit.begin(packed):
                 return
             self._refreshed = True
-            empty = task.timers.drain == "pause" and expired is not None
+            paused = task.timers.drain == "pause" and expired is not None
+            empty = paused or not task.timers.max_wait
             now = task.timers.now(values)
             yield from visit.frames.rows(visit.answers(now, empty=empty))
             visit.end(task.timers.next(values, expired), expired)
@@ -144,11 +145,11 @@ class Visit:
     def _take(self, schema: pa.Schema) -> None:
         task = self._task
         asked = (task.identity, task.enrichment, schema, task.promised, task.key)
-        clock = StepClock()
-        operator = operators.take(*asked, clock=clock, refresh=self._refresh, waits=True)
+        clock, waits = StepClock(), task.timers.max_wait > 0
+        operator = operators.take(*asked, clock=clock, refresh=self._refresh, waits=waits)
         if operator.copy is not None and not operator.copy.usable(self._shard, self._account):
             operator.close()
-            operator = operators.take(*asked, clock=clock, waits=True)
+            operator = operators.take(*asked, clock=clock, waits=waits)
         if operator.copy is None:
             operator.copy = SoftCopy(operator.join, clock)
         self._operator, self._copy = operator, operator.copy

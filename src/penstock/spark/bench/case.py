@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from penstock.budget import format_bytes, parse_bytes
-from penstock.errors import PenstockError
+from penstock.errors import OptionError, PenstockError
 from penstock.joins.waits import WaitLimit
 from penstock.streams import SalesStream
 
@@ -28,6 +28,10 @@ class SparkBenchError(PenstockError, RuntimeError):
     """A case that cannot be measured, or a measurement that broke off."""
 
 
+class SparkCaseError(SparkBenchError, OptionError):
+    """An option of a case that cannot be."""
+
+
 def parse_delay(text: str) -> float:
     """A delay in seconds.
 
@@ -36,7 +40,7 @@ def parse_delay(text: str) -> float:
     """
     found = _DURATION.fullmatch(text.lower())
     if found is None:
-        raise SparkBenchError(f"{text!r} is no delay; write 2ms, 500us or 0.1s.")
+        raise SparkCaseError(f"{text!r} is no delay; write 2ms, 500us or 0.1s.")
     return float(found[1]) * _SECONDS[found[2]]
 
 
@@ -74,9 +78,9 @@ class SparkCase:
     def __post_init__(self) -> None:
         for name in ("rows", "batch", "batches", "partitions", "cores", "in_flight"):
             if getattr(self, name) < 1:
-                raise SparkBenchError(f"{name} is {getattr(self, name)}; it must be at least 1.")
+                raise SparkCaseError(f"{name} is {getattr(self, name)}; it must be at least 1.")
         if self.warm_up < 0 or self.read_delay < 0:
-            raise SparkBenchError(
+            raise SparkCaseError(
                 f"warm_up is {self.warm_up} and read_delay {self.read_delay}; neither can be less "
                 "than 0."
             )
@@ -85,11 +89,11 @@ class SparkCase:
         known = self.workload().master_schema.names
         for name in self.columns:
             if name not in known[1:]:
-                raise SparkBenchError(
+                raise SparkCaseError(
                     f"R has no column {name!r} to add; it has: {', '.join(known[1:])}."
                 )
         if not self.columns:
-            raise SparkBenchError(f"no column to add; R has: {', '.join(known[1:])}.")
+            raise SparkCaseError(f"no column to add; R has: {', '.join(known[1:])}.")
 
     @property
     def budget_bytes(self) -> int:

@@ -10,7 +10,14 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from penstock.errors import did_you_mean
-from penstock.spark.bench.case import AGAINST, KNOWN, OURS, SparkBenchError, SparkCase
+from penstock.spark.bench.case import (
+    AGAINST,
+    KNOWN,
+    OURS,
+    SparkBenchError,
+    SparkCase,
+    SparkCaseError,
+)
 from penstock.spark.bench.process import LeftOut, measure
 from penstock.spark.bench.tables import cache_folder, link_some, page_file, parquet, stream_files
 from penstock.spark.installed import require_pyspark
@@ -48,12 +55,12 @@ class SparkSuite:
     def __post_init__(self) -> None:
         for name, known in [*((n, KNOWN) for n in self.against), *((n, OURS) for n in self.ours)]:
             if name not in known:
-                raise SparkBenchError(
+                raise SparkCaseError(
                     f"there is no {name!r} to measure.{did_you_mean(name, known)} There are: "
                     f"{', '.join(known)}."
                 )
         if not self.ways:
-            raise SparkBenchError("nothing to measure.")
+            raise SparkCaseError("nothing to measure.")
 
     @property
     def ways(self) -> list[str]:

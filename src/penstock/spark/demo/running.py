@@ -24,6 +24,9 @@ from penstock.spark.demo.plan import PAGE_BYTES, DemoError, DemoPlan
 from penstock.spark.installed import require_pyspark
 from penstock.spark.java import find_java
 
+_HARDLY_ANY = 64 * 1000**2
+"""Free bytes below which a full disk is why Spark failed, whatever it said."""
+
 
 class Watcher(Protocol):
     """Who looks on. Everything is told in this order."""
@@ -95,9 +98,11 @@ def prepare(plan: DemoPlan, place: Place, *, fresh: bool) -> None:
     found, kept = place.found(), place.kept_plan()
     if fresh:
         place.forget_products()
-    if fresh or found != "begun" or kept is None:
+    begins = fresh or found != "begun" or kept is None
+    if begins:
         place.begin(plan)
     else:
+        assert kept is not None
         other = plan.difference(kept)
         if other:
             asked = ", ".join(f"{name} {ours}" for name, ours, _ in other)
@@ -106,7 +111,12 @@ def prepare(plan: DemoPlan, place: Place, *, fresh: bool) -> None:
                 f"the demo that was interrupted in {place.folder} has {have}; you ask for {asked}. "
                 "Give the same options to go on with it, or --fresh to begin anew."
             )
-    place.require_room(plan)
+    try:
+        place.require_room(plan)
+    except DemoError:
+        if begins:
+            place.plan_file.unlink()  # nothing was begun that one could go on with
+        raise
     shutil.rmtree(place.spark, ignore_errors=True)
     place.spark.mkdir()
 
@@ -226,7 +236,7 @@ def _watch(process: _Process, place: Place, plan: DemoPlan, watcher: Watcher) ->
 def _failure(reason: str, place: Place) -> DemoError:
     if reason.startswith("not equal"):
         return DemoError(f"{reason} What Spark said is in {place.log}.")
-    room = ""
-    if "No space left" in reason:
-        room = f" {format_bytes(shutil.disk_usage(place.folder).free)} are free there."
+    free, room = shutil.disk_usage(place.folder).free, ""
+    if "No space left" in reason or free < _HARDLY_ANY:
+        room = f" {format_bytes(free)} are free in {place.folder}: make room, and run it again."
     return DemoError(f"Spark failed: {reason.rstrip('.')}.{room} The log is in {place.log}.")
