@@ -33,7 +33,7 @@ WRONG: list[tuple[dict[str, Any], type[PenstockError], str]] = [
     ({"on": []}, SchemaError, "names no key"),
     ({"columns": ["prise"]}, SchemaError, "Did you mean 'price'"),
     ({"columns": ["price", "price"]}, SchemaError, "'price'"),
-    ({"columns": ["sku"]}, SchemaError, "two columns named 'sku'"),
+    ({"columns": ["sku"]}, SchemaError, "columns has the key 'sku'"),
     ({"on_miss": "fail"}, SchemaError, "on_miss is"),
     ({"budget": "lots"}, BudgetError, "is not a size"),
     ({"budget": "3kB"}, BudgetError, "needs at least"),

@@ -90,7 +90,7 @@ def test_where_none_may_wait_pages_are_read_once_for_a_micro_batch(
         pages = opened.num_pages
     for step in range(1, 5):
         clock[0] += 1.0
-        table = sales(3000, step + 1)
+        table = sales(1000, step + 1)
         tables.append(table)
         rows, told = visit(partition, at_once, dealt(table, 1), step)
         out += rows
