@@ -38,7 +38,7 @@ CASES = (
         "large-batches-2M",
         "400 000-row micro-batches, R = 2 M",
         (
-            *("--rows=2000000", "--batch=400000", "--batches=120", "--warm-up=120"),
+            *("--rows=2000000", "--batch=400000", "--batches=80", "--warm-up=80"),
             *("--ours=at-once", "--against=identity"),
         ),
     ),
@@ -46,7 +46,7 @@ CASES = (
         "large-batches-20M",
         "400 000-row micro-batches, R = 20 M",
         (
-            *("--rows=20000000", "--batch=400000", "--batches=120", "--warm-up=120"),
+            *("--rows=20000000", "--batch=400000", "--batches=40", "--warm-up=40"),
             *("--ours=at-once", "--against=identity"),
         ),
     ),
@@ -213,7 +213,7 @@ def ratios(report: dict[str, Any]) -> list[str]:
         result["worker_rss_max"] - result["worker_rss_idle"] - budget
         for run in report["cases"].values()
         for result in run["results"]
-        if result["case"] in ("at-once", "waiting")
+        if result["case"] in ("at-once", "waiting") and result["worker_rss_idle"] is not None
     ]
     if above:
         what = "largest worker beyond its idle size and the budget, in any run"

@@ -12,7 +12,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from penstock.spark.bench.case import SparkBenchError, SparkCase
+from penstock.spark.bench.case import OURS, SparkBenchError, SparkCase
 from penstock.spark.bench.little_join import build_little_master, join_a_little
 from penstock.spark.bench.queries import joined, stream
 from penstock.spark.bench.resident import WorkerWatch
@@ -75,7 +75,7 @@ def measure(
         done = 0
         for number, folder in enumerate(_turns(case, files["stream"], workplace, len(ways))):
             for way in ways:
-                if way not in idle and not way.startswith("static"):
+                if way in OURS and way not in idle:
                     idle[way] = _idle_worker(spark, way, little)
                 place = workplace / f"checkpoint-{number}-{way}"
                 turn = {**files, "stream": folder}
@@ -212,10 +212,7 @@ def _idle_worker(spark: SparkSession, way: str, little: Path) -> int:
 
         from penstock.spark.task_metrics import resident_bytes
 
-        if way != "identity":
-            from penstock.spark.bench import little_join
-
-            little_join.join_a_little(little, waits=way == "waiting")
+        join_a_little(little, waits=way == "waiting")
         yield pa.record_batch({"bytes": pa.array([resident_bytes()], pa.int64())})
 
     answers = spark.range(0, 1, 1, 1).mapInArrow(tell, "bytes bigint").collect()
