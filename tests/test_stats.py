@@ -7,7 +7,7 @@ from dataclasses import FrozenInstanceError
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.stats import Counters, JoinStats, WaitHistogram
@@ -21,6 +21,7 @@ def histogram_of(waits: list[int]) -> WaitHistogram:
     return counters.snapshot(0, 0).wait_rows
 
 
+@settings(deadline=None)  # the first call may have to be compiled
 @given(WAITS.filter(bool), st.sampled_from([0.01, 0.5, 0.9, 0.99, 1.0]))
 def test_a_percentile_is_right_within_an_eighth(waits: list[int], share: float) -> None:
     histogram = histogram_of(waits)
@@ -30,6 +31,12 @@ def test_a_percentile_is_right_within_an_eighth(waits: list[int], share: float) 
     assert sum(histogram.counts) == len(waits)
 
 
+def test_one_wait_is_its_own_percentile() -> None:
+    for wait in [*range(5000), 2**20 - 1, 2**20, 2**40]:
+        assert histogram_of([wait]).percentile(0.5) == wait
+
+
+@settings(deadline=None)
 @given(WAITS, WAITS)
 def test_histograms_add_as_their_waits_do(one: list[int], other: list[int]) -> None:
     added = histogram_of(one) + histogram_of(other)

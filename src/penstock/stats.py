@@ -61,8 +61,14 @@ def _count(waits, step_of_part, counts):  # type: ignore[no-untyped-def]
     return longest
 
 
+_LAST_PART = np.searchsorted(_STEP_OF_PART, np.arange(_STEPS), side="right") - 1
+
+
 def _upper_edge(bucket: int) -> int:
-    return int(2.0 ** ((bucket + 1) / _STEPS)) - 1
+    """The longest wait that is counted in this bucket."""
+    doublings, step = divmod(bucket, _STEPS)
+    first_beyond = (_PARTS + int(_LAST_PART[step]) + 1) << doublings
+    return (first_beyond - 1) // _PARTS - 1
 
 
 @dataclass(frozen=True)
