@@ -21,7 +21,9 @@ def learnt(texts: list[str], matches: list[int], limit: int) -> tuple[TupleCache
     cache, rule = TupleCache(table.schema, limit), CheaperToHold()
     rule.window_row = 40.0
     counts = np.array(matches)
-    pages = PagesRead(np.array([0, rows]), counts, waiting, waiting, seen.only, lambda _: seen)
+    pages = PagesRead(
+        np.array([0, rows]), counts, waiting, waiting, np.ones(1), seen.only, lambda _: seen
+    )
     rule.learn(cache, pages)
     return cache, rule
 

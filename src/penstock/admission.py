@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from math import ceil
 
 import numpy as np
 import numpy.typing as npt
@@ -12,11 +13,20 @@ import pyarrow as pa
 from penstock.fronts import TupleCache
 from penstock.keys import Int64s
 
-_EXCHANGE = 16
+EXCHANGE = 16
 """A cache that is full exchanges this part of its keys while every page is read once."""
 _BUCKETS = 64
 _PER_DOUBLING = 3
 _LEAST_MATCHES = 2.0
+BARS = tuple(
+    sorted(
+        {
+            max(ceil(2.0 ** (bucket / _PER_DOUBLING) - 1e-9), int(_LEAST_MATCHES))
+            for bucket in range(_BUCKETS)
+        }
+    )
+)
+"""Numbers of waiting rows from which on a key can be let in."""
 _ROUNDS = 3
 _COLDEST = 50
 _LARGEST = 8
@@ -122,7 +132,7 @@ class FrequentKeys(Admission):
         memory = max(min(self._reads, self._num_pages // 2), 1)
         self._per_read += (counts - self._per_read) / memory
         room = max(cache.limit - cache.nbytes, 0) / cache.key_nbytes
-        most = (room + len(cache) / _EXCHANGE) / self._num_pages
+        most = (room + len(cache) / EXCHANGE) / self._num_pages
         passing = np.cumsum(self._per_read[::-1])[::-1]
         lowest = int(np.searchsorted(-passing, -most))
         self.promote_at = max(2.0 ** (lowest / _PER_DOUBLING), _LEAST_MATCHES)

@@ -15,15 +15,15 @@ from penstock.keys import Int64s
 from penstock.rows import Slots
 
 Floats = npt.NDArray[np.float64]
-_EPOCH = 0.25
+EPOCH = 0.25
 """An epoch's part of the rows between two reads of a page."""
-_FADE = 0.75
+FADE = 0.75
 """What is left of a key's counted hits after an epoch."""
-_OWED_TO_CHANCE = 1.25
+OWED_TO_CHANCE = 1.25
 """Matches that a key seen often owes to chance: 1/s where the key of rank r has rate r^-s."""
 _HIT = 16
 """Heat of one hit, so that fading does not round it away."""
-_ENTER, _STAY = 1.1, 1.0
+ENTER, STAY = 1.1, 0.85
 """Parts of its bytes that a key must save to be cached, and to stay."""
 _CUT = 0.7
 """Keys whose rows alone are worth less than this part of that are not even weighed."""
@@ -32,7 +32,7 @@ _CUT = 0.7
 @njit(inline="always")
 def _expected(mean, trust, matches):  # type: ignore[no-untyped-def]
     """A key's matches, drawn towards its page's mean, less what they owe to chance."""
-    return mean + trust * (matches - mean) - trust * _OWED_TO_CHANCE
+    return mean + trust * (matches - mean) - trust * OWED_TO_CHANCE
 
 
 @njit(cache=True, nogil=True)
@@ -60,13 +60,13 @@ def _look_over(  # type: ignore[no-untyped-def]
         trusted = max(0.0, (spread - chance) / spread) if spread > 0.0 else 0.0
         mean[page], trust[page], known[page] = average, trusted, seen
         worth = usual[page] * window_row
-        least = _CUT * _ENTER * row_nbytes * gathered / worth
+        least = _CUT * ENTER * row_nbytes * gathered / worth
         mass = 0.0
         for i in range(first, last):
             likely = _expected(average, trusted, matches[i])
             candidate[i] = matches[i] > 0 and likely >= least
             mass += likely * candidate[i]
-        if mass > (1.0 - _CUT * _CUT) * gathered or worth > _ENTER * row_nbytes * on_page:
+        if mass > (1.0 - _CUT * _CUT) * gathered or worth > ENTER * row_nbytes * on_page:
             for i in range(first, last):
                 candidate[i] = matches[i] > 0
 
@@ -99,7 +99,7 @@ def _choose(  # type: ignore[no-untyped-def]
         if first == last:
             continue
         gathered, seen = waiting[page], last - first
-        discount = trust[page] * _OWED_TO_CHANCE
+        discount = trust[page] * OWED_TO_CHANCE
         for i in range(first, last):
             likely[i] = max(0.0, _expected(mean[page], trust[page], matches[i]))
         order = np.argsort(-likely[first:last] / sizes[first:last])
@@ -109,7 +109,7 @@ def _choose(  # type: ignore[no-untyped-def]
             mass += likely[i]
             held += sizes[i] * unit
             left = max(0.0, 1.0 - mass / gathered)
-            saved = usual[page] * window_row * (1.0 - np.sqrt(left)) - _ENTER * held
+            saved = usual[page] * window_row * (1.0 - np.sqrt(left)) - ENTER * held
             if saved > best:
                 best, take = saved, j + 1
         unseen = max(keys, float(seen)) - seen
@@ -117,7 +117,7 @@ def _choose(  # type: ignore[no-untyped-def]
             mass += unseen * mean[page] * (1.0 - trust[page]) + discount * seen
             left = max(0.0, 1.0 - mass / gathered)
             held += unseen * row_nbytes
-            if usual[page] * window_row * (1.0 - np.sqrt(left)) - _ENTER * held > best:
+            if usual[page] * window_row * (1.0 - np.sqrt(left)) - ENTER * held > best:
                 whole[page] = True
                 take = order.size
         for j in range(take):
@@ -138,7 +138,7 @@ def _keep(order, page_of, rates, rest, bytes_per_root, row_nbytes, kept):  # typ
         for j in range(first, last):
             mass += rates[order[j]]
             saved = bytes_per_root * (np.sqrt(total) - np.sqrt(max(total - mass, 0.0)))
-            saved -= _STAY * row_nbytes * (j - first + 1)
+            saved -= STAY * row_nbytes * (j - first + 1)
             if saved > best:
                 best, take = saved, j - first + 1
         for j in range(first, first + take):
@@ -158,6 +158,8 @@ class PagesRead:
     """Rows that waited for each page."""
     usual: Floats
     """Rows that would wait for each page at a read, were all read by the square-root rule."""
+    rates: Floats
+    """Rows that come for each page, of each row of the stream."""
     keys_at: Callable[[Int64s], Candidates]
     """The keys whose first rows are these."""
     all_keys: Callable[[npt.NDArray[np.bool_]], Candidates]
@@ -196,6 +198,8 @@ class CheaperToHold:
     def __init__(self) -> None:
         self.window_row = 1.0
         """Bytes of a waiting row."""
+        self.epoch_rows = 1.0
+        """Rows of the stream between two looks at what is cached."""
         self.added = self.wanted = 0
         """Bytes of keys that the last call added, and that were worth it but found no room."""
 
@@ -253,9 +257,11 @@ class CheaperToHold:
         if not chosen.any():
             return shares
         scaled = likely * (pages.usual / pages.waiting)[page_of]
-        per_match = _HIT * _EPOCH / (1 - _FADE)
+        per_match = _HIT * EPOCH / (1 - FADE)
         cache.hit, cache.hottest = _HIT, int(6 * self.least_matches(cache) * per_match) + _HIT
-        heats = np.minimum(scaled * per_match, cache.hottest).astype(np.int64)
+        # What the hits of epochs past would add up to, had the key been cached all along.
+        expected = likely * (pages.rates / pages.waiting)[page_of] * self.epoch_rows
+        heats = np.minimum(expected * (_HIT / (1 - FADE)), cache.hottest).astype(np.int64)
         order = np.flatnonzero(chosen)
         order = order[np.argsort(-scaled[order] / sizes[order], kind="stable")]
         worth = seen.only(order)
@@ -282,7 +288,7 @@ class CheaperToHold:
 
     def epoch(self, between_reads: float) -> int:
         """Rows of the next epoch, given the rows between two reads of a page."""
-        return int(between_reads * _EPOCH) + 1
+        return int(between_reads * EPOCH) + 1
 
     def cool(self, cache: TupleCache, rates: Rates, rows: int) -> int:
         """An epoch of so many rows has passed: drop keys that no longer pay; returns how many."""
@@ -290,7 +296,7 @@ class CheaperToHold:
         if not len(codes):
             return 0
         page_of = rates.page_of(codes, cache.first_rows())
-        key_rates = heats * ((1 - _FADE) / (_HIT * max(rows, 1)))
+        key_rates = heats * ((1 - FADE) / (_HIT * max(rows, 1)))
         kept = heats >= cache.hottest
         order = np.lexsort((-key_rates, page_of))
         _keep(
@@ -299,7 +305,7 @@ class CheaperToHold:
         cold = codes[~kept]
         if len(cold):
             cache.remove(cold)
-        cache.cool(_FADE)
+        cache.cool(FADE)
         return len(cold)
 
 

@@ -109,7 +109,7 @@ def fluid_bound(rates: npt.ArrayLike, window_rows: float) -> float:
     >>> round(fluid_bound([4, 1, 1], window_rows=100), 6)
     0.013333
     """
-    half_rows = 2.0 * _positive_window(window_rows)
+    half_rows = 2.0 * positive_window(window_rows)
     return float(np.sqrt(_shares(rates)).sum()) ** 2 / half_rows
 
 
@@ -125,7 +125,7 @@ def hybridjoin_fluid(pages: int, window_rows: float) -> float:
     """
     if pages < 1:
         raise ReadBoundError(f"There must be at least one page; got {pages}.")
-    return pages / (2.0 * _positive_window(window_rows))
+    return pages / (2.0 * positive_window(window_rows))
 
 
 def _bracket(
@@ -148,7 +148,8 @@ def _bracket(
     return certain, possible
 
 
-def _shares(rates: npt.ArrayLike) -> npt.NDArray[np.float64]:
+def require_rates(rates: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    """The rates as an array of which at least one is above 0, or an error that says what is not."""
     shares = np.asarray(rates, dtype=np.float64)
     if shares.ndim != 1:
         raise ReadBoundError(
@@ -160,14 +161,18 @@ def _shares(rates: npt.ArrayLike) -> npt.NDArray[np.float64]:
             f"{wrong} of {shares.size} rates are negative or not finite. "
             "Give each page its count or its share of the rows, 0 for none."
         )
-    largest = float(shares.max(initial=0.0))
-    if largest == 0.0:
+    if not shares.any():
         raise ReadBoundError(
             f"None of the {shares.size} pages receives rows, so that nothing is read. "
             "Give at least one page a positive rate."
         )
+    return shares
+
+
+def _shares(rates: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    shares = require_rates(rates)
     # The largest goes first so that the sum of huge counts stays finite.
-    shares = shares / largest
+    shares = shares / shares.max()
     return shares / shares.sum()
 
 
@@ -179,10 +184,11 @@ def _checked_window(window_rows: float) -> float:
     return float(window_rows)
 
 
-def _positive_window(window_rows: float) -> float:
+def positive_window(window_rows: float) -> float:
+    """The window as a number of rows, or an error that says why there is none."""
     window = _checked_window(window_rows)
     if window == 0.0:
         raise ReadBoundError(
-            "The fluid forms divide by the window, which holds 0 rows. Use read_bound instead."
+            "This form divides by the window, which holds 0 rows. Use read_bound instead."
         )
     return window

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.admission import Candidates
-from penstock.cheaper_to_hold import CheaperToHold, PagesRead, Rates
+from penstock.cheaper_to_hold import CheaperToHold, Floats, PagesRead, Rates
 from penstock.fronts import TupleCache
 from penstock.joins.base import SemiStreamJoin
 from penstock.joins.binding import Binding
@@ -235,13 +235,14 @@ class _RootJoinOperator(HoldsAllOfR):
     def _hold_what_pays(self, opened: OpenPages) -> None:
         rule = self._rule
         rule.window_row = self.window.row_nbytes
+        rule.epoch_rows = float(self._epoch or self._rule.epoch(2 * self._now))
         rates = opened.waiting / (self._now - opened.since) * opened.waiting / (opened.waiting + 1)
         if self._roots is None:
             elapsed = np.maximum(self._now - self.window.first, 1)
             self._roots = np.sqrt(self.window.count / elapsed).astype(np.float32)
         self._roots[opened.pages] = np.sqrt(rates)
         usual = np.sqrt(rates) * self._bytes_per_root() / rule.window_row
-        pages = self._pages_read(opened, usual)
+        pages = self._pages_read(opened, usual, rates)
         hits = rule.learn(self.cache, pages)
         self._asked += _RECENT * (rule.added + rule.wanted - self._asked)
         while self._cache_is_short(rule.wanted) and self._give_cache_more():
@@ -249,7 +250,7 @@ class _RootJoinOperator(HoldsAllOfR):
                 hits += rule.learn(self.cache, pages)
         self._roots[opened.pages] = np.sqrt(rates * np.maximum(1 - hits, 0))
 
-    def _pages_read(self, opened: OpenPages, usual: npt.NDArray[np.float64]) -> PagesRead:
+    def _pages_read(self, opened: OpenPages, usual: Floats, rates: Floats) -> PagesRead:
         rows, names = opened.rows, self.cache.store.schema.names
         starts = rows.page_starts(len(opened.pages))
         if starts is None:
@@ -266,7 +267,7 @@ class _RootJoinOperator(HoldsAllOfR):
             everyone = whole_keys(rows, self.cache.store.schema)
             return everyone.only(of_pages[np.searchsorted(starts, everyone.first, "right") - 1])
 
-        return PagesRead(starts, opened.matches, opened.waiting, usual, keys_at, all_keys)
+        return PagesRead(starts, opened.matches, opened.waiting, usual, rates, keys_at, all_keys)
 
     def _bytes_per_root(self) -> float:
         """Bytes' worth of waiting rows that a page costs per root of its rate."""
