@@ -25,7 +25,7 @@ import numpy.typing as npt
 from numba import njit
 
 from penstock.cheaper_to_hold import ENTER, EPOCH, FADE, OWED_TO_CHANCE, STAY
-from penstock.costs.held_keys import HeldKeys, none_held
+from penstock.costs.held_keys import HeldKeys
 from penstock.costs.key_rates import Floats, KeyRates
 from penstock.costs.longest_wait import longest_wait, rows_at_read
 from penstock.costs.poisson import at_least
@@ -36,47 +36,66 @@ _ROUND = 0.01
 _SPARE = 0.01
 """Share of the bytes of cache and window that the cache keeps free for the next round's keys."""
 _LEAST_WINDOW = 0.02
-_SETTLING, _HALVINGS = 40, 40
+_SETTLING, _PASSES = 40, 8
 _NEAR = 0.3
 """Part of x below which a key is never let in."""
 _WORTHS = np.linspace(0.2, 2.2, 41)
 """Worths of keys, as parts of their bytes, for which their time in the cache is computed."""
 _STEPS_PER_ROW = 4
+_MOST_HITS = 40.0
 
 
 @njit(cache=True)
-def _best_of_pages(keys, starts, missing, bytes_per_root, key_nbytes, chance):  # type: ignore[no-untyped-def]
-    """Per page, hold the hottest keys that save more bytes than they take, were rates known."""
-    for page in range(missing.size):
-        first, last = starts[page], starts[page + 1]
-        total = missing[page]
-        for i in range(first, last):
-            total += keys[i]
-        root, mass, best, take = np.sqrt(total), 0.0, 0.0, 0
-        for i in range(first, last):
-            mass += keys[i]
-            saved = bytes_per_root * (root - np.sqrt(max(total - mass, 0.0)))
-            saved -= key_nbytes * (i - first + 1)
-            if saved > best:
-                best, take = saved, i - first + 1
-        for i in range(first, last):
-            chance[i] = 1.0 if i - first < take else 0.0
+def _best(keys, first, last, total, bytes_per_root, key_nbytes):  # type: ignore[no-untyped-def]
+    """How many of a page's hottest keys to hold so as to save most bytes, were rates known."""
+    root, mass, best, take = np.sqrt(total), 0.0, 0.0, 0
+    for i in range(first, last):
+        mass += keys[i]
+        saved = bytes_per_root * (root - np.sqrt(max(total - mass, 0.0)))
+        saved -= key_nbytes * (i - first + 1)
+        if saved > best:
+            best, take = saved, i - first + 1
+    return take
+
+
+@njit(cache=True)
+def _take_turns(keys, starts, rates, weights, order, room, key_nbytes, enter, stay, passes, held):  # type: ignore[no-untyped-def]
+    """Pages learn one after another, the hottest first, as window and cache share the bytes."""
+    left = rates.copy()
+    roots, nbytes = (np.sqrt(rates) * weights).sum(), 0.0
+    for _ in range(passes):
+        for page in order:
+            first, last, count = starts[page], starts[page + 1], held[page]
+            per_root = 2.0 * max(room - nbytes, 0.02 * room) / max(roots, 1e-12)
+            wanted = _best(keys, first, last, rates[page], per_root, enter * key_nbytes)
+            kept = _best(keys, first, last, rates[page], per_root, stay * key_nbytes)
+            held[page] = max(wanted, min(kept, count))
+            mass = keys[first : first + held[page]].sum()
+            roots -= np.sqrt(left[page]) * weights[page]
+            left[page] = max(rates[page] - mass, 0.0)
+            roots += np.sqrt(left[page]) * weights[page]
+            nbytes += (held[page] - count) * key_nbytes * weights[page]
 
 
 def _were_rates_known(rates: KeyRates, room: float, key_nbytes: float) -> HeldKeys:
-    """Window and cache meet where the last key just pays, by bisection of the window's bytes."""
-    low, high = 0.0, room
-    chance, held = np.zeros_like(rates.keys), none_held(rates)
-    for _ in range(_HALVINGS):
-        window = (low + high) / 2.0
-        for _ in range(3):
-            roots = float((np.sqrt(held.waiting) * rates.weights).sum())
-            per_root = 2.0 * window / max(roots, 1e-12)
-            _best_of_pages(rates.keys, rates.starts, rates.missing, per_root, key_nbytes, chance)
-            held = HeldKeys.of(rates, chance)
-        fits = window + held.keys * key_nbytes <= room
-        low, high = (window, high) if fits else (low, window)
-    return HeldKeys.of(rates, chance.copy())
+    """What is held when keys are let in and dropped by their true rates."""
+    of_page = rates.of_page()
+    held = np.zeros(rates.num_pages, dtype=np.int64)
+    _take_turns(
+        rates.keys,
+        rates.starts,
+        of_page,
+        rates.weights,
+        np.argsort(-of_page, kind="stable"),
+        room,
+        key_nbytes,
+        ENTER,
+        STAY,
+        _PASSES,
+        held,
+    )
+    place = np.arange(len(rates.keys)) - rates.starts[rates.page_of_key]
+    return HeldKeys.of(rates, (place < held[rates.page_of_key]).astype(np.float64))
 
 
 @lru_cache(maxsize=64)
@@ -105,6 +124,11 @@ def _time_in(least: float) -> Floats:
         begin = max(ENTER * least + 0.75, mean - OWED_TO_CHANCE)
         epochs[line] = max(stay[min(int(begin * _STEPS_PER_ROW), top - 1)], 1.0)
     return np.log(epochs)
+
+
+def _rounded(hits: float) -> float:
+    """So that few tables are made; with many hits a key hardly leaves by chance."""
+    return min(float(f"{hits:.2g}"), _MOST_HITS)
 
 
 def _log_factorials(count: int) -> Floats:
@@ -156,7 +180,7 @@ def paying(
     `key_nbytes` are those of a cached key, `row_nbytes` those of a waiting row.
     """
     least = 2.0 * key_nbytes / row_nbytes
-    log_epochs = _time_in(float(f"{least:.2g}"))
+    log_epochs = _time_in(_rounded(least))
     room = free * (1.0 - _SPARE)
     page, keys = rates.page_of_key, rates.keys
     per_page = np.maximum(np.diff(rates.starts), 1).astype(np.float64)
@@ -196,7 +220,7 @@ def paying(
         margin = np.flatnonzero((worth > 0.7) & (worth < 1.4) & (let_in > 0.0))
         if len(margin):
             hits = float(np.median(keys[margin] * between / worth[margin]))
-            log_epochs = _time_in(float(f"{hits:.2g}"))
+            log_epochs = _time_in(_rounded(hits))
         stays = EPOCH * np.exp(np.interp(worth, _WORTHS, log_epochs))
         until_in = 0.5 + 1.0 / np.maximum(let_in, 1e-12)
         fresh = np.where(let_in > 0.0, stays / (stays + until_in), 0.0)
