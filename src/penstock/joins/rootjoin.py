@@ -300,18 +300,25 @@ class _RootJoinOperator(HoldsAllOfR):
         between_reads = rows * self.master.num_pages / max(reads - self._epoch_start[1], 1)
         if not self._epoch_end:  # Nothing was read while the window filled for the first time.
             self._epoch = self._rule.epoch(2 * self._now)
-        elif self._roots is not None and self._rule.cool(self.cache, self._rates(), rows):
-            idle = self.cache.limit - self.cache.rows * self.cache.key_nbytes
-            if idle > 2 * self._step:
-                self.cache.compact()
-                steps = (self.cache.limit - self.cache.nbytes) // self._step - 1
-                self._move_line(-steps * self._step)
+        elif self._roots is not None:
+            self._rule.cool(self.cache, self._rates(), rows)
+            self._give_back_idle()
         self._epoch_start = (self._now, reads)
         # Hits of several epochs are added up, so their lengths may change only slowly.
         # And an epoch's end looks at every cached key.
         wanted = max(self._rule.epoch(between_reads), 8 * len(self.cache))
         self._epoch = min(max(wanted, int(self._epoch / 1.5)), int(self._epoch * 1.5))
         self._epoch_end = self._now + self._epoch
+
+    def _give_back_idle(self) -> None:
+        """What the cache does not use, and was not lately asked for, is the window's."""
+        idle = self.cache.limit - self.cache.rows * self.cache.key_nbytes
+        if idle - self._asked / _RECENT <= 2 * self._step:
+            return
+        self.cache.compact()
+        steps = (self.cache.limit - self.cache.nbytes) // self._step - 1
+        if steps > 0:
+            self._move_line(-steps * self._step)
 
     def _rates(self) -> Rates:
         assert self._roots is not None
