@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from penstock.costs.key_rates import Floats, KeyRates
-from penstock.costs.oldest_first import Returning
+from penstock.costs.oldest_first import NONE_RETURNS, Returning
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,10 +24,10 @@ class HeldKeys:
     chance: Floats
     waiting: Floats
     keys: float
-    returning: Returning = Returning()
+    returning: Returning = NONE_RETURNS
 
     @classmethod
-    def of(cls, rates: KeyRates, chance: Floats, returning: Returning = Returning()) -> HeldKeys:
+    def of(cls, rates: KeyRates, chance: Floats, returning: Returning = NONE_RETURNS) -> HeldKeys:
         left = np.concatenate(([0.0], np.cumsum(rates.keys * (1.0 - chance))))
         waiting = np.maximum(left[rates.starts[1:]] - left[rates.starts[:-1]], 0.0)
         keys = float((chance * rates.weight_of_key).sum())

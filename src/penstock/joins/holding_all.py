@@ -55,6 +55,12 @@ class HoldsAllOfR(EmptiesByLookUps):
             and 0 < least <= self._most_for_all()
         )
 
+    def holds_all(self) -> bool:
+        """Whether all of R will be held, as far as can be told; may read a sample of its pages."""
+        if self._may_pack and self._packed is None and not self.complete:
+            self._begin_to_pack()
+        return self.complete or self._fits or self._packed is not None
+
     def _most_for_all(self) -> int:
         return int(_WHOLE * (self.cache.limit + self.window.limit + self._reserved))
 

@@ -78,10 +78,10 @@ class RootJoin(JoinPlan):
     def _operator(self, master: Master, binding: Binding, clock: Clock) -> SemiStreamJoin:
         thrift = 2.0 if self.budget_bytes < _LARGE_BUDGET else 1.15
         sizing = Sizing.of(self.title, self.budget_bytes, master, binding, thrift=thrift)
-        return _RootJoinOperator(self, master, binding, clock, sizing)
+        return RootJoinOperator(self, master, binding, clock, sizing)
 
 
-class _RootJoinOperator(HoldsAllOfR):
+class RootJoinOperator(HoldsAllOfR):
     def __init__(
         self, plan: RootJoin, master: Master, binding: Binding, clock: Clock, sizing: Sizing
     ) -> None:
@@ -160,8 +160,26 @@ class _RootJoinOperator(HoldsAllOfR):
         if len(pages):
             self._ahead.begin(np.sort(pages))
 
-    def _size_rounds(self, rows_per_read: float) -> None:
+    def _size_rounds(self, rows_per_read: float, answered: int = 0) -> None:
         """Let a round have as many pages as its fixed work asks for; their bytes are the window's.
+
+        Where the window is not full, half of what lies idle may go to them; the room of rows that
+        were just answered is not idle.
+        """
+        window = self.window
+        idle = window.limit - window.nbytes - int(answered * window.row_nbytes)
+        idle = max(idle // 2, 0)
+        pages = self.round_pages(rows_per_read, self.cache.limit, idle)
+        if 0.7 * self.pages_per_read <= pages <= 1.3 * self.pages_per_read:
+            return
+        more = self.master.buffer_nbytes(pages) - self.disk_buffer
+        if self.window.limit - more >= self._least_window:
+            self.window.limit -= more
+            self._pages_due, self._due_nbytes = pages, more
+            self._resize_rounds()
+
+    def round_pages(self, rows_per_read: float, cache_bytes: int, idle: int = 0) -> int:
+        """The pages of a round when each answers so many rows.
 
         A fiftieth of the budget at first: on an even stream the window is all that counts. More
         where keys are worth caching, for there a page has fewer rows waiting and reads are few;
@@ -169,21 +187,14 @@ class _RootJoinOperator(HoldsAllOfR):
         """
         pages = int(_ROUND_ROWS / max(rows_per_read, 1.0)) + 1
         pages = max(1, min(pages, self.master.num_pages, 64))
-        if 0.7 * self.pages_per_read <= pages <= 1.3 * self.pages_per_read:
-            return
         budget = self.sizing.budget
-        idle = (self.window.limit - self.window.nbytes) // 2
-        share = budget // (50 if budget >= _LARGE_BUDGET else 100) + self.cache.limit // 24
+        share = budget // (50 if budget >= _LARGE_BUDGET else 100) + cache_bytes // 24
         # Where rows leave by their time, pages are due together, and the window is seldom full.
         timed = self._wait_limit.seconds is not None
         most = max(min(share, budget // 12), min(idle, budget // (4 if timed else 12)))
         while pages > 1 and self.master.buffer_nbytes(pages) - self.sizing.disk_buffer > most:
             pages -= 1
-        more = self.master.buffer_nbytes(pages) - self.disk_buffer
-        if self.window.limit - more >= self._least_window:
-            self.window.limit -= more
-            self._pages_due, self._due_nbytes = pages, more
-            self._resize_rounds()
+        return pages
 
     def _resize_rounds(self) -> None:
         """Take the pages that are due, once the window has shrunk to its new limit."""
@@ -229,7 +240,8 @@ class _RootJoinOperator(HoldsAllOfR):
         fresh = reads - self._rounds_since[1]
         self._resize_rounds()
         if fresh >= 64 and not self._pages_due:
-            self._size_rounds((answered - self._rounds_since[0]) / fresh)
+            rows_per_read = (answered - self._rounds_since[0]) / fresh
+            self._size_rounds(rows_per_read, int(opened.waiting.sum()))
             self._rounds_since = (answered, reads)
 
     def _hold_what_pays(self, opened: OpenPages) -> None:
