@@ -63,6 +63,34 @@ class KeyRates:
         sums = np.concatenate(([0.0], np.cumsum(self.keys)))
         return np.maximum(sums[self.starts[1:]] - sums[self.starts[:-1]], 0.0) + self.missing
 
+    def thinned(self, most_keys: int) -> KeyRates:
+        """Rates of about so many keys at the most: pages with the hottest keys, and every so many
+        of the others, which stand for those left out.
+        """
+        sizes = np.diff(self.starts)
+        if len(self.keys) <= most_keys:
+            return self
+        per_page = max(len(self.keys) / max(self.num_pages, 1), 1.0)
+        most = max(int(most_keys / per_page), 16)
+        alone = np.zeros(self.num_pages, dtype=np.bool_)
+        hottest = np.where(
+            sizes > 0, self.keys[np.minimum(self.starts[:-1], len(self.keys) - 1)], 0
+        )
+        alone[np.argsort(-hottest, kind="stable")[: most // 2]] = True
+        others = np.flatnonzero(~alone)
+        step = max(len(others) / max(most - most // 2, 1), 1.0)
+        # In the order of their rates, so that those left out are like those that stay.
+        others = others[np.argsort(self.of_page()[others], kind="stable")]
+        drawn = others[np.arange(step / 2, len(others), step).astype(np.int64)]
+        kept = np.sort(np.concatenate((np.flatnonzero(alone), drawn)))
+        weights = self.weights[kept].copy()
+        weights[~alone[kept]] *= float(self.weights[others].sum()) / float(
+            self.weights[drawn].sum()
+        )
+        starts = np.concatenate(([0], np.cumsum(sizes[kept])))
+        at = np.arange(starts[-1]) + np.repeat(self.starts[kept] - starts[:-1], sizes[kept])
+        return KeyRates.of_pages(self.keys[at], starts, self.missing[kept], weights)
+
     @cached_property
     def page_of_key(self) -> npt.NDArray[np.int64]:
         return np.repeat(np.arange(self.num_pages), np.diff(self.starts))
@@ -115,7 +143,7 @@ class ZipfKeys:
 
     def on(self, master: Master) -> KeyRates:
         pages, rows = max(master.num_pages, 1), max(master.num_rows, 1)
-        chosen, weights = _pages_to_look_at(pages, rows, self.order)
+        chosen, weights = pages_to_look_at(pages, rows, self.order)
         edges = (np.arange(pages + 1) * rows // pages) if len(chosen) == pages else None
         if edges is None:
             sizes = ((chosen + 1) * rows // pages) - (chosen * rows // pages)
@@ -127,7 +155,7 @@ class ZipfKeys:
             ranks = np.repeat(first - starts[:-1], np.diff(starts)) + np.arange(starts[-1]) + 1.0
         else:
             ranks = _ranks_anywhere(starts, weights, rows)
-        keys = ranks**-self.skew
+        keys: Floats = (ranks**-self.skew).astype(np.float64)
         present = float((keys * np.repeat(weights, np.diff(starts))).sum())
         missing = np.zeros(len(chosen))
         if self.missing:
@@ -140,7 +168,7 @@ class ZipfKeys:
         return KeyRates.of_pages(keys, starts, missing, weights)
 
 
-def _pages_to_look_at(pages: int, rows: int, order: Order) -> tuple[npt.NDArray[np.int64], Floats]:
+def pages_to_look_at(pages: int, rows: int, order: Order) -> tuple[npt.NDArray[np.int64], Floats]:
     """Page numbers whose keys are looked at one by one, and how many pages each stands for."""
     most = max(_MOST_KEYS * pages // rows, 16)
     if pages <= most:

@@ -35,9 +35,9 @@ _ROUND = 0.01
 _SPARE = 0.01
 """Share of the bytes of cache and window that the cache keeps free for the next round's keys."""
 _LEAST_WINDOW = 0.02
-_SETTLING, _PASSES = 40, 8
-_NEAR = 0.3
-"""Part of x below which a key is never let in."""
+_SETTLING, _PASSES = 20, 8
+_NEVER, _ALWAYS = 0.3, 3.0
+"""Worths, as parts of its bytes, below which a key is never let in, and above which always."""
 _WORTHS = np.linspace(0.2, 2.2, 41)
 """Worths of keys, as parts of their bytes, for which their time in the cache is computed."""
 _STEPS_PER_ROW = 4
@@ -198,10 +198,10 @@ def paying(
         others = np.maximum(held.waiting[page] - keys * (1.0 - chance), 0.0)
         seen = rows_at_read(others * used) ** 2 / (2.0 * used)
         worth = per_root * (np.sqrt(seen + keys) - np.sqrt(seen)) / key_nbytes
-        near = np.flatnonzero(worth > _NEAR)
+        near = np.flatnonzero((worth > _NEVER) & (worth < _ALWAYS))
         out = keys * (1.0 - chance)
         squares = np.bincount(page, keys * out, rates.num_pages)
-        let_in = np.zeros_like(keys)
+        let_in = (worth >= _ALWAYS).astype(np.float64)
         _let_in(
             near,
             keys[near],

@@ -35,6 +35,9 @@ from penstock.joins.x_hybridjoin import PinnedPagesOperator
 from penstock.masters.base import Master
 from penstock.masters.coarse_pages import CoarsePages
 
+_MOST_KEYS = 1 << 18
+"""Keys that are looked at one by one; more make a prediction slower, not better."""
+
 
 @dataclass(frozen=True)
 class Prediction:
@@ -102,7 +105,7 @@ class Rates:
         """The rates where so many neighbouring pages are read as one."""
         if pages not in self._known:
             master = self.master if pages == 1 else CoarsePages(self.master, pages)
-            self._known[pages] = self.profile.on(master)
+            self._known[pages] = self.profile.on(master).thinned(_MOST_KEYS)
         return self._known[pages]
 
 

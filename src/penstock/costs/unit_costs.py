@@ -57,8 +57,11 @@ class UnitCosts:
         remove: c_E, take one row off the window.
         take: c_S, take one row of the stream in.
         add: c_A, put one row into the window.
-        page: ours: what is done once for each page beside its rows.
+        page: ours: what is done once for each page that is read, beside its rows.
         turn: ours: what is done once for each call to read, be it for one page or for many.
+        piece: ours: what is done once for each batch that is put out.
+        look: ours: per row of R that is read, where a cache learns from it.
+        choose: ours: per call to read, where all pages are weighed (ROOTJOIN).
         source: where the numbers come from.
     """
 
@@ -70,6 +73,9 @@ class UnitCosts:
     add: float
     page: float = 0.0
     turn: float = 0.0
+    piece: float = 0.0
+    look: float = 0.0
+    choose: float = 0.0
     source: str = field(default="given", compare=False)
 
     def read_seconds(self, nbytes: float, together: int = 1) -> float:

@@ -30,6 +30,7 @@ from penstock.joins.sizing import Sizing
 from penstock.joins.waits import WaitLimit, arrivals_of
 from penstock.keys import VALID, Int64s, Keys
 from penstock.masters.base import Changes, Master, trusted
+from penstock.masters.coarse_pages import CoarsePages
 from penstock.rows import Moves, Slots
 from penstock.schedules import InPageOrder, Schedule
 from penstock.stats import Counters, JoinStats
@@ -170,6 +171,8 @@ class SemiStreamJoin(Shares):
         the new pages leave no room for a window: restore what waits with a larger budget. Where
         they are more than before, the next call first reads the window down to what is left.
         """
+        if isinstance(self.master, CoarsePages):
+            self.master.follow()
         known = trusted(changes, self._version, self.master.version)
         if known is not None:
             with self._whole():

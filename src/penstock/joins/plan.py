@@ -16,6 +16,7 @@ from penstock.errors import SchemaError, counted
 from penstock.joins.binding import Binding, On, OnMiss
 from penstock.joins.waits import MaxWait, WaitLimit
 from penstock.masters.base import Master
+from penstock.masters.coarse_pages import CoarsePages, ReadUnits
 
 if TYPE_CHECKING:
     from penstock.joins.base import SemiStreamJoin
@@ -29,12 +30,14 @@ class JoinPlan(ABC):
 
     `budget` bounds everything that the built join holds, in bytes or as text (`"50MB"`).
     `max_wait` bounds how long a row waits: a whole number is a number of admitted rows, a text
-    (`"30s"`), a float of seconds or a timedelta is time by the clock.
+    (`"30s"`), a float of seconds or a timedelta is time by the clock. `read_bytes` makes of as many
+    neighbouring pages as have so many bytes one read; left out, each page is one.
     """
 
     budget: Size = "50MB"
     max_wait: MaxWait = None
     seed: int = 7
+    read_bytes: Size | None = None
 
     title: ClassVar[str]
     """The join's name as its paper writes it."""
@@ -42,6 +45,8 @@ class JoinPlan(ABC):
     def __post_init__(self) -> None:
         parse_bytes(self.budget)
         WaitLimit.parse(self.max_wait)
+        if self.read_bytes is not None:
+            parse_bytes(self.read_bytes)
 
     @property
     def budget_bytes(self) -> int:
@@ -82,6 +87,9 @@ class JoinPlan(ABC):
                 "batch or a table, give its .schema."
             )
         binding = Binding.resolve(master, stream_schema, on, on_miss, columns)
+        if self.read_bytes is not None:
+            units = ReadUnits(parse_bytes(self.read_bytes), self.budget_bytes)
+            master = CoarsePages(master, units)
         return self._operator(master, binding, clock)
 
     def describe(self, join: SemiStreamJoin) -> str:

@@ -79,7 +79,6 @@ class Master(Protocol):
     key: tuple[str, ...]
     num_rows: int
     num_pages: int
-    version: str
     index_nbytes: int
     """Bytes held in memory to find pages; they count against the budget."""
     max_page_nbytes: int
@@ -89,6 +88,10 @@ class Master(Protocol):
     """Bytes of all rows of R as `read` would return them."""
     hash_seed: int
     reads: ReadCount
+
+    @property
+    def version(self) -> str:
+        """The name of what is read now; another one after R has changed."""
 
     def page_of(self, keys: Keys | pa.Array) -> PageNumbers:
         """The page of each key, by the master's own order; a missing key's is where it would be.

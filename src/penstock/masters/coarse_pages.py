@@ -79,7 +79,7 @@ class CoarsePages:
         self.pages_per_read = chosen
         self.schema, self.key, self.hash_seed = master.schema, master.key, master.hash_seed
         self.num_rows, self.num_pages = master.num_rows, -(-master.num_pages // chosen)
-        self.version, self.reads = master.version, master.reads
+        self._adopted, self.reads = master.version, master.reads
         self.index_nbytes, self.data_nbytes = master.index_nbytes, master.data_nbytes
         own = getattr(master, "page_bytes", None)
         self.page_bytes: int | None = None if own is None else own * chosen
@@ -161,9 +161,17 @@ class CoarsePages:
         What changed is told by ranges of keys, which are the same for pages of any size.
         """
         changes = self.wrapped.refresh()
-        if changes is not None:
-            self._adopt()
+        self.follow()
         return changes
+
+    def follow(self) -> None:
+        """Go over to the version that the master itself has, where someone else refreshed it."""
+        if self.wrapped.version != self._adopted:
+            self._adopt()
+
+    @property
+    def version(self) -> str:
+        return self.wrapped.version
 
     def close(self) -> None:
         self.wrapped.close()

@@ -1,0 +1,202 @@
+"""What rows cost on the engine as it is: short runs of real joins, and the costs that explain them.
+
+A sample of R is held in memory, so that reads cost next to nothing, and three joins run on it in
+several settings, each until its window is full and a while beyond. Each run says how often every
+step was taken and how long all of them took; the costs of the steps are those, none below zero,
+that come nearest to all runs (least squares of relative errors).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from penstock.costs.key_rates import Floats
+from penstock.costs.read_timing import Progress
+from penstock.joins.base import SemiStreamJoin
+from penstock.joins.binding import On
+from penstock.joins.cachejoin import CacheJoin
+from penstock.joins.hybridjoin import HybridJoin
+from penstock.joins.plan import JoinPlan
+from penstock.joins.rootjoin import RootJoin
+from penstock.keys import Int64s
+from penstock.masters.base import Master
+from penstock.masters.memory import MemoryMaster
+
+STEPS = ("take", "probe", "emit", "add", "remove", "page", "turn", "piece", "look", "choose")
+_SAMPLE_ROWS = 60_000
+_BATCH = 16_384
+_SECONDS = 0.25
+_SWEEPS = 4_000
+
+
+@dataclass(frozen=True)
+class _Case:
+    """A setting of a run: which join, its part of R's bytes, rows per page, and how skewed."""
+
+    plan: type[JoinPlan]
+    part: float
+    pages_smaller: int
+    skew: float
+
+
+_CASES = tuple(
+    _Case(plan, part, smaller, skew)
+    for plan in (HybridJoin, CacheJoin, RootJoin)
+    for part, smaller, skew in ((0.3, 4, 0.0), (0.3, 1, 1.0), (0.6, 16, 0.0), (0.6, 1, 1.0))
+)
+
+
+def row_costs(
+    master: Master,
+    stream_schema: pa.Schema,
+    on: On,
+    columns: Sequence[str] | None,
+    progress: Progress,
+) -> dict[str, float]:
+    """Nanoseconds of each of `STEPS`."""
+    rows = _sample(master)
+    counts, seconds = [], []
+    for number, case in enumerate(_CASES):
+        progress(f"{case.plan.title}, {number + 1} of {len(_CASES)}")
+        for run in _runs(case, rows, master, stream_schema, on, columns):
+            counts.append(run[0])
+            seconds.append(run[1])
+    found = _nearest(np.array(counts), np.array(seconds))
+    return dict(zip(STEPS, (found * 1e9).tolist(), strict=True))
+
+
+def _sample(master: Master) -> pa.Table:
+    """Rows of neighbouring pages from the middle of R, some ten thousand."""
+    pages = max(master.num_pages, 1)
+    per_page = max(master.num_rows / pages, 1.0)
+    count = min(int(_SAMPLE_ROWS / per_page) + 1, pages)
+    first = (pages - count) // 2
+    step = 64
+    parts = [
+        master.read(
+            np.arange(at, min(at + step, first + count)), master.schema.names
+        ).combine_chunks()
+        for at in range(first, first + count, step)
+    ]
+    return pa.concat_tables(parts).combine_chunks()
+
+
+class _Timed(MemoryMaster):
+    """A master whose reads are timed, to be taken off."""
+
+    def __init__(self, rows: pa.Table, key: Sequence[str], page_rows: int) -> None:
+        super().__init__(rows, list(key), page_rows=page_rows)
+        self.seconds, self.calls = 0.0, 0
+
+    def read(self, pages: Sequence[int] | Int64s, columns: Sequence[str]) -> pa.Table:
+        before = time.perf_counter()
+        try:
+            return super().read(pages, columns)
+        finally:
+            self.seconds += time.perf_counter() - before
+            self.calls += 1
+
+
+def _runs(
+    case: _Case,
+    rows: pa.Table,
+    master: Master,
+    stream_schema: pa.Schema,
+    on: On,
+    columns: Sequence[str] | None,
+) -> Iterator[tuple[Floats, float]]:
+    """Counts and seconds while the window fills, and when it is full."""
+    per_page = max(int(master.num_rows / max(master.num_pages, 1)) // case.pages_smaller, 1)
+    held = _Timed(rows, master.key, per_page)
+    budget = max(int(case.part * rows.nbytes), 400_000)
+    join = case.plan(budget=budget).build(held, stream_schema, on=on, columns=columns)
+    stream = _Stream(rows, join, stream_schema, case.skew)
+    window = join.window.limit / join.window.row_nbytes
+    yield _measured(join, held, stream, lambda _: join.stats.page_reads > 0)
+    _measured(join, held, stream, lambda s: s > 2.0 or _waited(join) > 2.5 * window)
+    yield _measured(join, held, stream, lambda s: s > _SECONDS)
+
+
+def _waited(join: SemiStreamJoin) -> int:
+    return join.stats.rows_in - join.stats.cache_hits
+
+
+class _Stream:
+    """Batches with keys of R by Zipf's law, and nothing else of interest."""
+
+    def __init__(
+        self, rows: pa.Table, join: SemiStreamJoin, schema: pa.Schema, skew: float
+    ) -> None:
+        self._random = np.random.default_rng(7)
+        self._schema, binding = schema, join.binding
+        self._keys = {
+            stream: rows[master].combine_chunks().cast(schema.field(stream).type)
+            for stream, master in zip(binding.stream_key, binding.master_key, strict=True)
+        }
+        shares = np.arange(1.0, rows.num_rows + 1.0) ** -skew
+        self._until = np.cumsum(shares) / shares.sum()
+        self._order = self._random.permutation(rows.num_rows)
+        self._others = {f.name: _plain(f.type, _BATCH) for f in schema if f.name not in self._keys}
+
+    def next(self) -> pa.RecordBatch:
+        drawn = np.searchsorted(self._until, self._random.random(_BATCH))
+        at = pa.array(self._order[np.minimum(drawn, len(self._order) - 1)])
+        arrays = [
+            self._keys[f.name].take(at) if f.name in self._keys else self._others[f.name]
+            for f in self._schema
+        ]
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+
+def _plain(kind: pa.DataType, rows: int) -> pa.Array:
+    """Values of a type: eight letters for texts, zeros where zeros can be made, else nulls."""
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return pa.array(["penstock"] * rows, kind)
+    try:
+        return pa.array(np.zeros(rows, dtype=np.int64)).cast(kind)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return pa.nulls(rows, kind)
+
+
+def _measured(
+    join: SemiStreamJoin, master: _Timed, stream: _Stream, ends: Callable[[float], bool]
+) -> tuple[Floats, float]:
+    before, reads, calls = join.stats, master.seconds, master.calls
+    seconds, pieces = 0.0, 0
+    while True:
+        batch = stream.next()
+        begin = time.perf_counter()
+        for _ in join.push(batch):
+            pieces += 1
+        seconds += time.perf_counter() - begin
+        if ends(seconds):
+            break
+    after = join.stats
+    rows, hits = after.rows_in - before.rows_in, after.cache_hits - before.cache_hits
+    left = after.rows_read_for - before.rows_read_for
+    pages, turns = after.page_reads - before.page_reads, master.calls - calls
+    probes = rows if join.cache is not None else 0
+    looked = pages * master.num_rows / max(master.num_pages, 1) if join.cache is not None else 0
+    weighed = turns if isinstance(join.plan, RootJoin) else 0
+    steps = (rows, probes, hits + left, rows - hits, left, pages, turns, pieces, looked, weighed)
+    return np.array(steps, dtype=np.float64), seconds - (master.seconds - reads)
+
+
+def _nearest(counts: Floats, seconds: Floats) -> npt.NDArray[np.float64]:
+    """The costs, none below zero, that explain these seconds best (coordinate descent)."""
+    scaled = counts / seconds[:, None]
+    lengths = np.maximum(np.linalg.norm(scaled, axis=0), 1e-300)
+    scaled = scaled / lengths
+    products, wanted = scaled.T @ scaled, scaled.sum(axis=0)
+    costs = np.zeros(scaled.shape[1])
+    for _ in range(_SWEEPS):
+        for i in range(len(costs)):
+            step = (wanted[i] - products[i] @ costs) / max(products[i, i], 1e-12)
+            costs[i] = max(costs[i] + step, 0.0)
+    return costs / lengths
