@@ -11,6 +11,9 @@ from penstock.cli.bench import app as bench
 from penstock.cli.bench_spark import EXAMPLES as BENCH_SPARK_EXAMPLES
 from penstock.cli.bench_spark import HELP as BENCH_SPARK_HELP
 from penstock.cli.bench_spark import spark as bench_spark
+from penstock.cli.calibrate import EXAMPLES as CALIBRATE_EXAMPLES
+from penstock.cli.calibrate import HELP as CALIBRATE_HELP
+from penstock.cli.calibrate import calibrate
 from penstock.cli.demo import EXAMPLES as DEMO_EXAMPLES
 from penstock.cli.demo import HELP as DEMO_HELP
 from penstock.cli.demo import demo
@@ -18,6 +21,12 @@ from penstock.cli.doctor import EXAMPLES as DOCTOR_EXAMPLES
 from penstock.cli.doctor import HELP as DOCTOR_HELP
 from penstock.cli.doctor import doctor
 from penstock.cli.master import app as master
+from penstock.cli.plan import EXAMPLES as PLAN_EXAMPLES
+from penstock.cli.plan import HELP as PLAN_HELP
+from penstock.cli.plan import plan
+from penstock.cli.tune import EXAMPLES as TUNE_EXAMPLES
+from penstock.cli.tune import HELP as TUNE_HELP
+from penstock.cli.tune import tune
 
 app = typer.Typer(
     name="penstock",
@@ -29,6 +38,9 @@ app = typer.Typer(
 app.command("demo", help=DEMO_HELP, epilog=DEMO_EXAMPLES)(demo)
 app.command("doctor", help=DOCTOR_HELP, epilog=DOCTOR_EXAMPLES)(doctor)
 app.add_typer(master, name="master")
+app.command("calibrate", help=CALIBRATE_HELP, epilog=CALIBRATE_EXAMPLES)(calibrate)
+app.command("plan", help=PLAN_HELP, epilog=PLAN_EXAMPLES)(plan)
+app.command("tune", help=TUNE_HELP, epilog=TUNE_EXAMPLES)(tune)
 app.add_typer(bench, name="bench")
 bench.command("spark", help=BENCH_SPARK_HELP, epilog=BENCH_SPARK_EXAMPLES)(bench_spark)
 

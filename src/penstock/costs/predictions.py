@@ -100,13 +100,21 @@ class Rates:
     def __init__(self, profile: KeyProfile, master: Master) -> None:
         self.profile, self.master = profile, master
         self._known: dict[int, KeyRates] = {}
+        self._pages = 1
 
     def of_runs(self, pages: int) -> KeyRates:
         """The rates where so many neighbouring pages are read as one."""
-        if pages not in self._known:
-            master = self.master if pages == 1 else CoarsePages(self.master, pages)
-            self._known[pages] = self.profile.on(master).thinned(_MOST_KEYS)
-        return self._known[pages]
+        run = pages * self._pages
+        if run not in self._known:
+            master = self.master if run == 1 else CoarsePages(self.master, run)
+            self._known[run] = self.profile.on(master).thinned(_MOST_KEYS)
+        return self._known[run]
+
+    def on_runs(self, pages: int) -> Rates:
+        """The same for a join to which so many pages are one."""
+        coarse = Rates(self.profile, self.master)
+        coarse._known, coarse._pages = self._known, pages
+        return coarse
 
 
 @dataclass(frozen=True)

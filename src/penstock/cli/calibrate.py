@@ -1,0 +1,127 @@
+"""`penstock calibrate`: what a read of this master costs here, and a row of the stream."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from penstock.cli.output import OutputFormat, print_json, text_console
+from penstock.cli.question import (
+    ColumnsOption,
+    MasterOption,
+    OnOption,
+    StreamOption,
+    describe_master,
+    key_of,
+    sample_schema,
+    saying,
+)
+
+if TYPE_CHECKING:
+    from penstock.costs.unit_costs import UnitCosts
+
+HELP = """
+Measure what reads of a master cost on this machine, by their size and by how many are under way, \
+and what a row of the stream costs in each step of a join.
+
+Takes ten to twenty seconds, reads some hundred pages, and is kept for [bold]penstock plan[/bold], \
+[bold]penstock tune[/bold] and later runs: per machine, master and stream.
+"""
+EXAMPLES = """
+[bold]Examples[/bold]
+
+    penstock calibrate products.arrow
+
+With the columns of a real stream, and a plot:
+
+    penstock calibrate products.arrow --stream sample.parquet --plot reads.svg
+"""
+
+
+def calibrate(
+    master: MasterOption,
+    stream: StreamOption = None,
+    on: OnOption = None,
+    columns: ColumnsOption = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option(metavar="PATH", help="Also draw the curve of reads, as SVG, into this file."),
+    ] = None,
+    output: Annotated[
+        OutputFormat, typer.Option(metavar="FORMAT", help="text for people, json for programs.")
+    ] = OutputFormat.text,
+) -> None:
+    from penstock.costs.calibration import calibrate as measured
+    from penstock.costs.calibration import keep_calibration
+    from penstock.masters import open_master
+
+    with open_master(master) as opened, saying() as say:
+        schema = None if stream is None else sample_schema(stream)
+        key = key_of(on) if on else None
+        added = [name.strip() for name in columns.split(",")] if columns else None
+        costs = measured(opened, schema, on=key, columns=added, progress=say)
+        kept = keep_calibration(costs, opened, schema, added)
+        what = describe_master(opened, master)
+    if plot is not None:
+        from penstock.cli.read_plot import draw
+
+        draw(costs, plot)
+    if output is OutputFormat.json:
+        print_json({**costs.to_dict(), "kept_in": str(kept)})
+        return
+    console = text_console()
+    console.print(what, markup=False)
+    _print_reads(console, costs)
+    _print_rows(console, costs)
+    console.print(f"Kept in {kept}.", markup=False, soft_wrap=True)
+
+
+def _print_reads(console: Any, costs: UnitCosts) -> None:
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    from penstock.budget import format_bytes
+
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("one read of", justify="right")
+    for together in costs.reads:
+        table.add_column("alone" if together == 1 else f"{together} at once", justify="right")
+    sizes = costs.reads[1].nbytes
+    for size in sizes:
+        cells = []
+        for curve in costs.reads.values():
+            known = size <= curve.nbytes[-1]
+            each = curve.of(size)
+            cells.append(f"{each * 1e6:,.0f} µs ({size / each / 1e6:,.0f} MB/s)" if known else "")
+        table.add_row(format_bytes(int(size)), *cells)
+    console.print(table)
+
+
+_STEPS = {
+    "take": "take a row of the stream in",
+    "probe": "look it up in the cache",
+    "add": "put it into the window",
+    "remove": "take it off the window",
+    "emit": "put it out",
+    "page": "for each page read, beside its rows",
+    "look": "for each row of R that a cache learns from",
+    "turn": "for each call to read",
+    "choose": "and for each where all pages are weighed (ROOTJOIN)",
+    "piece": "for each batch put out",
+}
+
+
+def _print_rows(console: Any, costs: UnitCosts) -> None:
+    from rich.table import Table
+
+    table = Table.grid(padding=(0, 2))
+    table.add_column(justify="right")
+    for name, meaning in _STEPS.items():
+        nanoseconds = getattr(costs, name)
+        long = nanoseconds >= 10_000
+        cost = f"{nanoseconds / 1e3:,.0f} µs" if long else f"{nanoseconds:,.0f} ns"
+        table.add_row(cost, meaning)
+    console.print(table)
+    console.print()

@@ -1,0 +1,198 @@
+"""What `plan` and `tune` are asked: a master, a budget, and what is known of the stream."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from penstock.costs.choosing import Question
+    from penstock.masters import Master
+
+
+class Order(str, Enum):
+    """Where hot keys lie in R."""
+
+    unsorted = "unsorted"
+    by_frequency = "by-frequency"
+
+
+class Costs(str, Enum):
+    """Where the costs of reads and rows come from."""
+
+    kept = "kept"
+    nominal = "nominal"
+    measure = "measure"
+
+
+MasterOption = Annotated[
+    str, typer.Argument(metavar="MASTER", help="A page file, or the URI of one.")
+]
+BudgetOption = Annotated[
+    str, typer.Option(metavar="SIZE", help="Bytes that the join may hold: 50MB, 64MiB.")
+]
+StreamOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--stream",
+        metavar="PATH",
+        help="A sample of the stream, as a Parquet file: its keys and columns are taken.",
+    ),
+]
+OnOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--on",
+        metavar="COLUMN",
+        help="The key: a column of both sides, or stream=master; several with commas. "
+        "(default: the master's key)",
+    ),
+]
+ColumnsOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAMES", help="The master's columns to add, with commas. (default: all but the key)"
+    ),
+]
+SkewOption = Annotated[
+    float | None,
+    typer.Option(
+        metavar="X",
+        min=0,
+        max=2,
+        help="Zipf exponent of the keys, where there is no sample. (default: 1)",
+    ),
+]
+OrderOption = Annotated[
+    Order,
+    typer.Option(
+        metavar="ORDER", help="Where hot keys lie in R: unsorted, or by-frequency together."
+    ),
+]
+MissingOption = Annotated[
+    float,
+    typer.Option(metavar="X", min=0, max=0.999, help="Share of stream rows whose key R lacks."),
+]
+CostsOption = Annotated[
+    Costs,
+    typer.Option(
+        metavar="FROM",
+        help="Costs of reads and rows: those kept by [bold]penstock calibrate[/bold] if there are "
+        "any, nominal ones, or measure them now.",
+    ),
+]
+
+
+@contextmanager
+def asked(
+    master: str,
+    *,
+    stream: Path | None,
+    on: list[str] | None,
+    columns: str | None,
+    skew: float | None,
+    order: Order,
+    missing: float,
+    costs: Costs,
+    say: Callable[[str], None],
+) -> Iterator[Question]:
+    """The question, with its master open."""
+    from penstock.costs.calibration import (
+        NOMINAL,
+        at_any_rate,
+        calibrate,
+        default_stream,
+        keep_calibration,
+    )
+    from penstock.costs.choosing import Question
+    from penstock.costs.key_rates import KeyProfile, ZipfKeys
+    from penstock.costs.key_sample import SampledKeys
+    from penstock.masters import open_master
+
+    if stream is not None and skew is not None:
+        raise typer.BadParameter(
+            "a sample tells how skewed the keys are; give --stream or --skew.", param_hint="--skew"
+        )
+    with open_master(master) as opened:
+        schema = default_stream(opened) if stream is None else sample_schema(stream)
+        key = key_of(on) if on else list(opened.key)
+        added = [name.strip() for name in columns.split(",")] if columns else None
+        profile: KeyProfile = ZipfKeys(1.0 if skew is None else skew, order.value, missing)
+        if stream is not None:
+            say("reading the sample")
+            profile = SampledKeys.of(sample_batches(stream), opened, on=key)
+        given = None if stream is None else schema
+        if costs is Costs.nominal:
+            known = NOMINAL
+        elif costs is Costs.measure:
+            known = calibrate(opened, given, on=key, columns=added, progress=say)
+            keep_calibration(known, opened, given, added)
+        else:
+            known = at_any_rate(opened, given, added)
+        yield Question(opened, schema, key, profile, known, added)
+
+
+def key_of(given: list[str]) -> Any:
+    """`a,b=c` as what a join takes for `on`."""
+    pairs: list[str | tuple[str, str]] = []
+    for name in (part.strip() for text in given for part in text.split(",")):
+        ours, equals, theirs = name.partition("=")
+        pairs.append((ours.strip(), theirs.strip()) if equals else name)
+    return pairs[0] if len(pairs) == 1 else pairs
+
+
+def sample_schema(path: Path) -> pa.Schema:
+    return _parquet(path).schema_arrow.remove_metadata()
+
+
+def sample_batches(path: Path, rows: int = 65_536) -> Iterator[pa.RecordBatch]:
+    """The sample's rows."""
+    schema = sample_schema(path)
+    for batch in _parquet(path).iter_batches(rows):
+        yield batch.cast(schema)
+
+
+def _parquet(path: Path) -> Any:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        return pq.ParquetFile(path)
+    except (OSError, pa.ArrowInvalid) as error:
+        why = " ".join(str(error).split())
+        raise typer.BadParameter(
+            f"{path} is no Parquet file that can be read: {why}", param_hint="--stream"
+        ) from error
+
+
+def describe_master(master: Master, path: str) -> str:
+    from penstock.budget import format_bytes
+    from penstock.errors import counted
+
+    pages = f"{master.num_pages:,} pages of {format_bytes(_page(master))}"
+    size = format_bytes(master.data_nbytes)
+    return f"{path}: {counted(master.num_rows, 'row')}, {size}, {pages}"
+
+
+def _page(master: Master) -> int:
+    return master.data_nbytes // max(master.num_pages, 1)
+
+
+@contextmanager
+def saying() -> Iterator[Callable[[str], None]]:
+    """A line on a terminal that tells what is being done; nothing elsewhere."""
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda _: None
+        return
+    with console.status("") as status:
+        yield lambda text: status.update(text)

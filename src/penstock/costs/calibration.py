@@ -1,0 +1,143 @@
+"""The costs of this machine with this master, measured once and kept."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+
+from penstock.costs.read_timing import Progress, read_curves
+from penstock.costs.row_timing import row_costs
+from penstock.costs.unit_costs import CostError, ReadCurve, UnitCosts
+from penstock.joins.binding import Binding, On
+from penstock.masters.base import Master
+
+NOMINAL = UnitCosts(
+    reads={
+        1: ReadCurve((8_192.0, 65_536.0, 1_048_576.0), (87e-6, 109e-6, 262e-6)),
+        16: ReadCurve((8_192.0, 65_536.0, 1_048_576.0), (25e-6, 50e-6, 200e-6)),
+    },
+    probe=30.0,
+    emit=0.0,
+    remove=20.0,
+    take=20.0,
+    add=120.0,
+    page=40_000.0,
+    turn=180_000.0,
+    piece=180_000.0,
+    look=20.0,
+    choose=300_000.0,
+    source="a local disk and two cores of 2025; calibrate to have yours",
+)
+"""What is taken where nothing was measured."""
+
+
+def default_stream(master: Master) -> pa.Schema:
+    """A stream for a master of which no stream is known: its key, and 12 bytes beside."""
+    key = [pa.field(name, master.schema.field(name).type) for name in master.key]
+    return pa.schema([*key, ("_quantity", pa.int32()), ("_at", pa.timestamp("us"))])
+
+
+def calibrate(
+    master: Master,
+    stream_schema: pa.Schema | None = None,
+    *,
+    on: On | None = None,
+    columns: Sequence[str] | None = None,
+    progress: Progress = lambda _: None,
+) -> UnitCosts:
+    """Measure what reads of this master cost, and rows of such a stream; takes ten seconds or so.
+
+    Args:
+        master: an open master; some hundred of its pages are read.
+        stream_schema: the stream's columns; if left out, the key and 12 bytes beside.
+        on: as in `JoinPlan.build`; the master's key if left out.
+        columns: the master's columns that are added; all but the key if left out.
+        progress: is told what is measured next.
+    """
+    schema = default_stream(master) if stream_schema is None else stream_schema
+    key = on if on is not None else list(master.key)
+    if master.num_rows < 1:
+        raise CostError("the master has no rows, so that there is nothing to measure.")
+    binding = Binding.resolve(master, schema, key, "null", columns)
+    rows = row_costs(master, schema, key, columns, progress)
+    curves = read_curves(master, binding.read_columns, progress=progress)
+    return UnitCosts(curves, **rows, source=f"measured on {platform.node() or 'this machine'}")
+
+
+def kept_calibration(
+    master: Master, stream_schema: pa.Schema | None = None, columns: Sequence[str] | None = None
+) -> UnitCosts | None:
+    """What `keep_calibration` kept for this machine, master and stream; None if nothing was."""
+    path = _path(master, stream_schema, columns)
+    try:
+        text = path.read_text()
+    except OSError:
+        return None
+    try:
+        return UnitCosts.from_dict(json.loads(text))
+    except (ValueError, CostError):
+        return None  # written by another version: to be measured again
+
+
+def keep_calibration(
+    costs: UnitCosts,
+    master: Master,
+    stream_schema: pa.Schema | None = None,
+    columns: Sequence[str] | None = None,
+) -> Path:
+    """Keep costs for later; returns the file."""
+    path = _path(master, stream_schema, columns)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False) as file:
+            json.dump(costs.to_dict(), file, indent=1)
+        Path(file.name).replace(path)
+    except OSError as error:
+        raise CostError(
+            f"the calibration cannot be kept in {path.parent}: {error.strerror}. "
+            "Set PENSTOCK_CACHE to a folder that can be written."
+        ) from error
+    return path
+
+
+def at_any_rate(
+    master: Master, stream_schema: pa.Schema | None = None, columns: Sequence[str] | None = None
+) -> UnitCosts:
+    """The kept calibration of this master, or nominal costs."""
+    kept = kept_calibration(master, stream_schema, columns)
+    if kept is None:
+        return NOMINAL
+    return replace(kept, source=f"{kept.source}, calibrated")
+
+
+def _path(master: Master, stream_schema: pa.Schema | None, columns: Sequence[str] | None) -> Path:
+    schema = default_stream(master) if stream_schema is None else stream_schema
+    known = [
+        platform.node(),
+        platform.machine(),
+        str(os.cpu_count()),
+        type(master).__name__,
+        str(getattr(master, "path", "")),
+        str(master.schema.remove_metadata()),
+        str(schema.remove_metadata()),
+        str(sorted(columns) if columns is not None else None),
+        str(round(master.data_nbytes / max(master.num_pages, 1), -3)),
+    ]
+    digest = hashlib.blake2b("\n".join(known).encode(), digest_size=12).hexdigest()
+    return _folder() / f"{digest}.json"
+
+
+def _folder() -> Path:
+    cache = os.environ.get("PENSTOCK_CACHE")
+    if cache:
+        return Path(cache) / "calibrations"
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "penstock" / "calibrations"

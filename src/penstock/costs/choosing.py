@@ -1,0 +1,195 @@
+"""Which join, and how its budget is split: every candidate by its model, and the best of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.budget import Size, format_bytes, parse_bytes
+from penstock.costs.key_rates import KeyProfile
+from penstock.costs.predictions import Prediction, Rates, predict
+from penstock.costs.service_rate import ServiceRate, service_rate
+from penstock.costs.unit_costs import UnitCosts
+from penstock.errors import BudgetError
+from penstock.joins.binding import On
+from penstock.joins.names import NAMES, named
+from penstock.joins.plan import JoinPlan
+from penstock.joins.rootjoin import RootJoin
+from penstock.masters.base import Master
+from penstock.masters.coarse_pages import CoarsePages
+
+_CLOSE = 0.05
+"""A join that needs no profile is taken if it is so near to the best."""
+_LARGEST_READ = 4 << 20
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is to be joined: all that a plan's cost depends on but the plan itself.
+
+    Args:
+        master: an open master.
+        stream_schema: the stream's columns.
+        on, columns: as in `JoinPlan.build`.
+        profile: the stream's keys.
+        costs: what reads and rows cost.
+        batch: a batch as they will come; 16 384 rows if left out.
+    """
+
+    master: Master
+    stream_schema: pa.Schema
+    on: On
+    profile: KeyProfile
+    costs: UnitCosts
+    columns: Sequence[str] | None = None
+    batch_rows: int = 16_384
+
+    def rates(self) -> Rates:
+        return Rates(self.profile, self.master)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A plan and what is predicted for it; or why it cannot be had."""
+
+    name: str
+    plan: JoinPlan
+    found: Prediction | None
+    rate: ServiceRate | None
+    refused: str = ""
+
+    @property
+    def rows_per_second(self) -> float:
+        return self.rate.rows_per_second if self.rate is not None else 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        found = self.found.to_dict() if self.found is not None else {}
+        return {
+            "join": self.name,
+            "options": options_of(self.plan),
+            **{f"predicted_{name}": found[name] for name in _PREDICTED if name in found},
+            "predicted_rows_per_second": self.rows_per_second or None,
+            "reading_seconds_per_row": self.rate.reading if self.rate is not None else None,
+            "assumes": found.get("assumes"),
+            "holds_all": found.get("whole"),
+            "refused": self.refused or None,
+        }
+
+
+_PREDICTED = (
+    "rows_per_read",
+    "stream_rows_per_read",
+    "hit_share",
+    "cached_keys",
+    "cache_bytes",
+    "window_rows",
+    "window_bytes",
+    "read_pages",
+    "read_bytes",
+    "together",
+)
+
+
+def options_of(plan: JoinPlan) -> dict[str, Any]:
+    """What of a plan differs from its defaults, with its budget."""
+    given = {f.name: getattr(plan, f.name) for f in fields(plan)}
+    usual = {f.name: f.default for f in fields(plan)}
+    return {n: v for n, v in given.items() if n == "budget" or v != usual[n]}
+
+
+def weigh(name: str, plan: JoinPlan, question: Question, rates: Rates) -> Candidate:
+    """The prediction for one plan."""
+    try:
+        join = plan.build(
+            question.master, question.stream_schema, on=question.on, columns=question.columns
+        )
+    except BudgetError as error:
+        return Candidate(name, plan, None, None, str(error))
+    run = join.master.pages_per_read if isinstance(join.master, CoarsePages) else 1
+    found = predict(join, rates.on_runs(run))
+    return Candidate(name, plan, found, service_rate(join, found, question.costs))
+
+
+def read_sizes(master: Master, budget: int) -> list[int | None]:
+    """Sizes of reads worth trying: a page, and doublings of it that the budget has room for."""
+    page = max(master.data_nbytes // max(master.num_pages, 1), 1)
+    sizes: list[int | None] = [None]
+    size = 2 * page
+    while size <= min(_LARGEST_READ, budget // 16):
+        sizes.append(int(size * 1.02))
+        size *= 2
+    return sizes
+
+
+def compare(
+    question: Question,
+    budget: Size,
+    names: Sequence[str] = tuple(NAMES),
+    *,
+    progress: Callable[[str], None] = lambda _: None,
+) -> list[Candidate]:
+    """Every join as it is by default, and ROOTJOIN with larger reads too; the fastest first."""
+    rates, found = question.rates(), []
+    for name in names:
+        progress(name)
+        plan = named(name, budget=budget)
+        if isinstance(plan, RootJoin):
+            plan = replace(plan, pack=True)
+            found.append(best_read_size(name, plan, question, rates))
+        else:
+            found.append(weigh(name, plan, question, rates))
+    return sorted(found, key=lambda one: -one.rows_per_second)
+
+
+def best_read_size(name: str, plan: JoinPlan, question: Question, rates: Rates) -> Candidate:
+    """The best of a plan with reads of several sizes; as long as larger ones pay."""
+    best = weigh(name, plan, question, rates)
+    if best.found is None or best.found.whole:
+        return best
+    for size in read_sizes(question.master, plan.budget_bytes)[1:]:
+        one = weigh(name, replace(plan, read_bytes=size), question, rates)
+        if one.rows_per_second <= best.rows_per_second:
+            break
+        best = one
+    return best
+
+
+def pick(candidates: Sequence[Candidate]) -> tuple[Candidate, str]:
+    """The candidate to take, and why."""
+    able = [one for one in candidates if one.found is not None]
+    if not able:
+        raise BudgetError(candidates[0].refused if candidates else "there is no join to choose.")
+    best = able[0]
+    for one in able:
+        if one.found is not None and one.found.whole:
+            return one, "all of R fits the budget: it is read once and held"
+    ours = next((one for one in able if isinstance(one.plan, RootJoin)), None)
+    if ours is None or ours.rows_per_second < (1 - _CLOSE) * best.rows_per_second:
+        return best, f"the highest predicted rate, {_many(best)}"
+    if ours is best:
+        others = [one for one in able if one is not best]
+        beside = f"; {others[0].name} comes next with {_many(others[0])}" if others else ""
+        return best, f"the highest predicted rate, {_many(best)}{beside}"
+    return ours, (
+        f"within {_CLOSE:.0%} of the highest predicted rate ({best.name}, {_many(best)}), and it "
+        "finds its split while it runs, whatever the keys are"
+    )
+
+
+def _many(one: Candidate) -> str:
+    return f"{one.rows_per_second / 1e6:.2f} M rows/s"
+
+
+def describe_split(one: Candidate) -> str:
+    """A candidate's split in a few words."""
+    found = one.found
+    if found is None:
+        return "–"
+    if found.whole:
+        return f"all of R, in {format_bytes(parse_bytes(one.plan.budget))} at the most"
+    cache = f"cache {format_bytes(int(found.cache_bytes))}, " if found.cached_keys else ""
+    read = f"reads of {format_bytes(int(found.read_bytes))}"
+    return f"{cache}window {format_bytes(int(found.window_bytes))}, {read}"

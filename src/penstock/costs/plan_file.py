@@ -1,0 +1,74 @@
+"""A plan as a file: what `penstock tune` writes and `enrich(plan=…)` takes."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from penstock.costs.choosing import Candidate, options_of
+from penstock.errors import OptionError
+from penstock.joins.names import named
+from penstock.joins.plan import JoinPlan
+
+_FORMAT = "penstock-plan"
+_VERSION = 1
+
+
+def plan_to_dict(
+    name: str, plan: JoinPlan, found: Candidate | None = None, why: str = ""
+) -> dict[str, Any]:
+    """A plan, with what was predicted for it and why it was chosen, as plain values."""
+    known = found.to_dict() if found is not None else {}
+    return {
+        "format": _FORMAT,
+        "version": _VERSION,
+        "join": name,
+        "options": options_of(plan),
+        "why": why,
+        "predicted": {n: v for n, v in known.items() if n.startswith("predicted_")},
+        "assumes": known.get("assumes"),
+    }
+
+
+def write_plan(
+    path: str | os.PathLike[str],
+    name: str,
+    plan: JoinPlan,
+    found: Candidate | None = None,
+    why: str = "",
+) -> None:
+    """Write a plan to a file of JSON."""
+    text = json.dumps(plan_to_dict(name, plan, found, why), indent=2)
+    try:
+        Path(path).write_text(f"{text}\n")
+    except OSError as error:
+        raise OptionError(f"the plan cannot be written to {path}: {error.strerror}.") from error
+
+
+def read_plan(path: str | os.PathLike[str]) -> JoinPlan:
+    """The plan that a file holds; raises OptionError where it holds none."""
+    try:
+        known = json.loads(Path(path).read_text())
+    except OSError as error:
+        raise OptionError(f"the plan {path} cannot be read: {error.strerror}.") from error
+    except ValueError as error:
+        raise OptionError(
+            f"{path} is no plan: it is not JSON ({error}). `penstock tune MASTER --to {path}` "
+            "writes one."
+        ) from error
+    if not isinstance(known, dict) or known.get("format") != _FORMAT:
+        raise OptionError(
+            f"{path} is no plan: its format is not {_FORMAT!r}. `penstock tune MASTER --to {path}` "
+            "writes one."
+        )
+    if known.get("version") != _VERSION:
+        raise OptionError(
+            f"{path} has version {known.get('version')!r} of plans, and this Penstock reads "
+            f"version {_VERSION}. Write it anew with `penstock tune`."
+        )
+    options = known.get("options")
+    if not isinstance(options, dict):
+        raise OptionError(f"{path} has no options; write it anew with `penstock tune`.")
+    return named(str(known.get("join")), **options)

@@ -1,0 +1,196 @@
+"""The best split of a budget over a grid of settings: by the model, and by measurement if asked."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.budget import Size, parse_bytes
+from penstock.costs.choosing import Candidate, Question, options_of, read_sizes, weigh
+from penstock.errors import BudgetError
+from penstock.joins.cachejoin import CachePlan
+from penstock.joins.meshjoin import MeshJoin
+from penstock.joins.names import named
+from penstock.joins.optimised_x_hybridjoin import OptimisedXHybridJoin
+from penstock.joins.plan import JoinPlan
+from penstock.joins.rootjoin import RootJoin
+
+_CACHE_SHARES = (None, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7)
+_BUFFER_PARTS = (64, 32, 16, 8, 4)
+_SETTLING = 0.5
+"""Part of a measurement that is not counted: the window fills and the cache learns."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a run of some seconds showed."""
+
+    rows_per_second: float
+    rows_per_read: float | None
+    reading_share: float
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One setting: as the model sees it, and as it was measured, if it was."""
+
+    candidate: Candidate
+    measured: Measured | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        known = self.candidate.to_dict()
+        if self.measured is not None:
+            known["measured_rows_per_second"] = self.measured.rows_per_second
+            known["measured_rows_per_read"] = self.measured.rows_per_read
+        return known
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """The settings of one join, the best by the model first.
+
+    Attributes:
+        name: the join.
+        settings: all that were tried.
+        default: the join as it is when nothing is said.
+    """
+
+    name: str
+    settings: tuple[Setting, ...]
+    default: Setting
+
+    @property
+    def by_model(self) -> Setting:
+        return max(self.settings, key=lambda one: one.candidate.rows_per_second)
+
+    @property
+    def by_measurement(self) -> Setting | None:
+        ran = [one for one in self.settings if one.measured is not None]
+        return max(ran, key=_measured_rate, default=None)
+
+    @property
+    def best(self) -> Setting:
+        """By measurement where there is one, else by the model."""
+        return self.by_measurement or self.by_model
+
+    @property
+    def predicted_loss(self) -> float:
+        """What the default loses against the best, as a share of the best's rate: by the model."""
+        return 1.0 - self.default.candidate.rows_per_second / max(
+            self.by_model.candidate.rows_per_second, 1e-300
+        )
+
+    @property
+    def measured_loss(self) -> float | None:
+        """The same, as measured."""
+        best = self.by_measurement
+        if best is None or self.default.measured is None:
+            return None
+        return 1.0 - _measured_rate(self.default) / max(_measured_rate(best), 1e-300)
+
+
+def _measured_rate(one: Setting) -> float:
+    return one.measured.rows_per_second if one.measured is not None else 0.0
+
+
+def grid(name: str, budget: Size, question: Question) -> list[JoinPlan]:
+    """The settings of a join that are worth trying; the first is its default."""
+    default = named(name, budget=budget)
+    reads = read_sizes(question.master, parse_bytes(budget))
+    if isinstance(default, MeshJoin):
+        sizes = [parse_bytes(budget) // part for part in _BUFFER_PARTS]
+        return [
+            replace(default, disk_buffer="default"),
+            replace(default, disk_buffer="tuned"),
+            *(replace(default, disk_buffer=size) for size in sizes),
+        ]
+    if isinstance(default, CachePlan | OptimisedXHybridJoin):
+        pairs = product(reads, _CACHE_SHARES)
+        return [replace(default, read_bytes=size, cache_share=share) for size, share in pairs]
+    if isinstance(default, RootJoin):
+        default = replace(default, pack=True)
+    return [replace(default, read_bytes=size) for size in reads]
+
+
+def tune(
+    name: str,
+    budget: Size,
+    question: Question,
+    *,
+    batches: Callable[[], Iterable[pa.RecordBatch]] | None = None,
+    seconds: float = 3.0,
+    measure_most: int = 6,
+    progress: Callable[[str, int, int], None] = lambda *_: None,
+) -> Tuned:
+    """Try every setting of the grid by the model, and with `batches` the most promising for real.
+
+    `batches` gives a stream anew each time it is called; each run of it lasts so many seconds, of
+    which the first half is not counted. The default is always among those measured.
+    """
+    rates, plans = question.rates(), grid(name, budget, question)
+    settings = []
+    for number, plan in enumerate(plans):
+        progress("model", number, len(plans))
+        settings.append(Setting(weigh(name, plan, question, rates)))
+    able = [one for one in settings if one.candidate.found is not None]
+    if not able:
+        raise BudgetError(settings[0].candidate.refused)
+    default = settings[0] if settings[0].candidate.found is not None else able[0]
+    if batches is not None:
+        ranked = sorted(able, key=lambda one: -one.candidate.rows_per_second)
+        chosen = [default, *(one for one in ranked if one is not default)][:measure_most]
+        for number, one in enumerate(chosen):
+            progress("measure", number, len(chosen))
+            ran = replace(one, measured=measure(one.candidate.plan, question, batches(), seconds))
+            settings[settings.index(one)] = ran
+            default = ran if one is default else default
+    return Tuned(name, tuple(settings), default)
+
+
+def measure(
+    plan: JoinPlan, question: Question, batches: Iterable[pa.RecordBatch], seconds: float
+) -> Measured:
+    """Run a plan for so long, or until the batches end; what its second half showed."""
+    join = plan.build(
+        question.master, question.stream_schema, on=question.on, columns=question.columns
+    )
+    fetch, reading = join.fetch, 0.0
+
+    def timed(pages: Any) -> pa.Table:
+        nonlocal reading
+        before = time.perf_counter()
+        try:
+            return fetch(pages)
+        finally:
+            reading += time.perf_counter() - before
+
+    join.fetch = timed  # type: ignore[method-assign]
+    spent, begun, at = 0.0, join.stats, 0.0
+    for batch in batches:
+        before = time.perf_counter()
+        for _ in join.push(batch):
+            pass
+        spent += time.perf_counter() - before
+        if spent < seconds * _SETTLING:
+            begun, at, reading = join.stats, spent, 0.0
+        if spent >= seconds:
+            break
+    ended, counted = join.stats, max(spent - at, 1e-9)
+    reads = ended.page_reads - begun.page_reads
+    answered = ended.rows_read_for - begun.rows_read_for
+    return Measured(
+        (ended.rows_in - begun.rows_in) / counted,
+        answered / reads if reads else None,
+        reading / counted,
+    )
+
+
+def settings_table(tuned: Tuned) -> Sequence[dict[str, Any]]:
+    """Every setting as plain values, the best by the model first."""
+    ranked = sorted(tuned.settings, key=lambda one: -one.candidate.rows_per_second)
+    return [{**one.to_dict(), "options": options_of(one.candidate.plan)} for one in ranked]
