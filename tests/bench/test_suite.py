@@ -47,7 +47,13 @@ def test_a_process_counts_what_this_one_counts(
 ) -> None:
     notes = Notes()
     (result,) = Suite(case, ["hybridjoin"], baselines=False).run(notes)
-    assert notes.steps == [("building R", case.rows), ("hybridjoin", case.stream)]
+    assert notes.steps == [
+        ("building R", case.rows),
+        ("predicting", 1),
+        ("hybridjoin", case.stream),
+    ]
+    assert result["predicted_rows_per_second"] > 0
+    assert result["predicted_rows_per_read"] > 0
     assert result["rows_in"] == result["rows_out"] == case.stream
     assert result["in_memory_rows_per_second"] is None
     assert result["polars_rows_per_second"] is None
@@ -142,7 +148,7 @@ def test_baselines_come_before_between_and_after(case: JoinCase) -> None:
     suite = Suite(case, ["a", "b", "c", "d"], repeat=2)
     whats = [what for what, _ in suite._steps(suite.joins)]
     assert whats == ["memory", "polars", *["join"] * 4] * 2 + ["memory", "polars"]
-    assert suite.steps == 1 + len(whats)
+    assert suite.steps == 2 + len(whats)
 
 
 def test_the_median_run_is_reported(case: JoinCase) -> None:

@@ -17,9 +17,12 @@ from penstock.bench.resident import ResidentGrowth, core_wait
 from penstock.bench.stopwatch import Stopwatch
 from penstock.bench.waiting import WindowObserver
 from penstock.budget import parse_bytes
+from penstock.costs.choosing import auto_plan
+from penstock.costs.key_rates import ZipfKeys
 from penstock.errors import BudgetError
 from penstock.joins.base import SemiStreamJoin
 from penstock.joins.names import named
+from penstock.joins.plan import JoinPlan
 from penstock.masters import Master, build_master, open_master
 from penstock.streams import AbruptDrift
 
@@ -36,7 +39,26 @@ def operator(
     name: str, case: JoinCase, master: Master, budget: int | None = None
 ) -> SemiStreamJoin:
     """The named join of the case's stream with this master."""
-    plan = named(name, budget=budget or case.budget_bytes, max_wait=case.max_wait, seed=case.seed)
+    return _built(plan_of(name, case, master, budget), case, master)
+
+
+def plan_of(name: str, case: JoinCase, master: Master, budget: int | None = None) -> JoinPlan:
+    """The named plan; `auto` is what the models choose for the case."""
+    budget = budget or case.budget_bytes
+    if name != "auto":
+        return named(name, budget=budget, max_wait=case.max_wait, seed=case.seed)
+    workload = case.workload()
+    choice = auto_plan(
+        master,
+        workload.schema,
+        on=workload.key,
+        budget=budget,
+        profile=ZipfKeys(case.skew, case.order, case.missing),
+    )
+    return replace(choice.plan, max_wait=case.max_wait, seed=case.seed)
+
+
+def _built(plan: JoinPlan, case: JoinCase, master: Master) -> SemiStreamJoin:
     workload = case.workload()
     return plan.build(master, workload.schema, on=workload.key, on_miss="null")
 
@@ -82,12 +104,14 @@ def measure_join(name: str, case: JoinCase, path: str, feed: Feed) -> dict[str, 
     `core_wait_seconds` is time that other processes took from the core.
     """
     feed.prepare()
+    with open_master(path, direct=case.direct) as master:
+        plan = plan_of(name, case, master)
     memory = ResidentGrowth()
     with (
         install_recorder("numba:compile") as compiled,
         open_master(path, direct=case.direct) as master,
     ):
-        join = operator(name, case, master)
+        join = _built(plan, case, master)
         watch = Stopwatch()
         waited_before = core_wait()
         observer = WindowObserver(join, watch)

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from penstock.bench.baselines import MOST_ROWS
 from penstock.bench.case import BenchError, JoinCase
 from penstock.bench.join import operator
+from penstock.bench.prediction import Predictor, calibrated
 from penstock.bench.process import measure
 from penstock.errors import BudgetError, MasterError
 from penstock.masters import Master, build_master, open_master
@@ -45,7 +46,8 @@ class Suite:
     Each join is measured `repeat` times, and the run of the median rate is the one reported. The
     baselines are measured before, between and after, and their medians are reported. Processes
     run one at a time. With `master` the page file is kept there, or used if it is there already.
-    A join that the budget is too small for is an error before anything is measured; with
+    With `calibrate` costs are measured first, for what is predicted; else kept or nominal ones are
+    taken. A join that the budget is too small for is an error before anything is measured; with
     `only_fitting` it is left out, unless none is left.
     """
 
@@ -55,6 +57,7 @@ class Suite:
     repeat: int = 1
     master: Path | None = None
     only_fitting: bool = False
+    calibrate: bool = False
     workload: SalesStream = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -68,6 +71,7 @@ class Suite:
         """Measure all; one result per join, in the order of `joins`."""
         with self._page_file(watcher) as path:
             joins = self._fitting(path, watcher)
+            predicted = self._predicted(joins, path, watcher)
             measured: dict[tuple[str, str], list[Result]] = {}
             for what, name in self._steps(joins):
                 rows = self.case.stream if what == "join" else min(self.case.stream, MOST_ROWS)
@@ -76,7 +80,23 @@ class Suite:
                 measured.setdefault((what, name), []).append(result)
                 watcher.reaches(rows)
         beside = _beside(*(measured.get(step, []) for step in _BASELINES))
-        return [self._report(name, measured["join", name], beside) for name in joins]
+        return [
+            {**self._report(name, measured["join", name], beside), **predicted[name]}
+            for name in joins
+        ]
+
+    def _predicted(
+        self, joins: Sequence[str], path: Path, watcher: Watcher
+    ) -> dict[str, dict[str, Any]]:
+        watcher.begins("predicting", len(joins))
+        with open_master(path, direct=self.case.direct) as master:
+            costs = calibrated(self.case, master) if self.calibrate else None
+            predictor = Predictor(self.case, master, costs)
+            found = {}
+            for number, name in enumerate(joins):
+                found[name] = predictor.of(name)
+                watcher.reaches(number + 1)
+        return found
 
     def _measure(self, what: str, name: str, path: Path, watcher: Watcher) -> Result:
         """One measurement; once more if something was compiled in it, which is kept on disk now."""
@@ -90,7 +110,7 @@ class Suite:
     @property
     def steps(self) -> int:
         """How many times `begins` is called at most, the building of R included."""
-        return 1 + len(self._steps(self.joins))
+        return 2 + len(self._steps(self.joins))
 
     def _fitting(self, path: Path, watcher: Watcher) -> list[str]:
         """Joins that can be built; a measurement that takes minutes should not fail at its end."""

@@ -30,7 +30,11 @@ schedule could reach with as many rows waiting. Waits are counted in stream rows
 
 The joins: inlj, meshjoin, meshjoin-default, r-meshjoin, partitioned, ssij, hybridjoin, \
 hybridjoin-l, hybridjoin-pq, x-hybridjoin, tuned-x-hybridjoin, optimised-x-hybridjoin, cachejoin, \
-sscj, cachejoin-l, cachejoin-pq, rootjoin.
+sscj, cachejoin-l, cachejoin-pq, rootjoin; and auto, which is what the models choose.
+
+[bold]predicted_rows_per_read[/bold] and [bold]predicted_rows_per_second[/bold] are what the \
+models say of the same case in its steady state, with costs that [bold]penstock calibrate[/bold] kept, or \
+that are measured first with --calibrate, or nominal ones.
 """
 _EXAMPLES = """
 [bold]Examples[/bold]
@@ -139,6 +143,12 @@ def join(
         int,
         typer.Option(metavar="N", min=1, help="Measure each join so often; report the median run."),
     ] = 1,
+    calibrate: Annotated[
+        bool,
+        typer.Option(
+            "--calibrate", help="Measure the costs for what is predicted first: some 15 s."
+        ),
+    ] = False,
     baselines: Annotated[
         bool,
         typer.Option("--baselines/--no-baselines", help="Also join with all of R in memory."),
@@ -174,6 +184,7 @@ def join(
         repeat=repeat,
         master=master,
         only_fitting=not names,
+        calibrate=calibrate,
     )
     with watching(suite.steps) as watcher:
         results = suite.run(watcher)
@@ -199,7 +210,7 @@ def _join_names(text: str) -> list[str]:
     if "all" in asked:
         return []
     for name in asked or [text]:
-        if name not in NAMES:
+        if name not in NAMES and name != "auto":
             raise typer.BadParameter(
                 f"there is no join {name!r}.{did_you_mean(name, NAMES)} The joins are: "
                 f"{', '.join(NAMES)}; or all.",

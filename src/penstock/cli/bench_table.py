@@ -239,6 +239,12 @@ def _notes(case: JoinCase, results: list[Result]) -> str:
             f"The machine was busy: a join waited up to {_share(busy)} of its time for the core. "
             "Rates are too low; measure again when nothing else runs."
         )
+    predicted = [text for r in results if (text := _predicted(r))]
+    if predicted:
+        notes.append(
+            f"By the models, in the steady state: {'; '.join(predicted)}. "
+            f"Costs: {results[0]['predicted_with']}."
+        )
     if case.direct and not results[0]["direct"]:
         notes.append(_NO_DIRECT)
     if results[0]["in_memory_rows_per_second"] and not results[0]["polars_rows_per_second"]:
@@ -255,6 +261,14 @@ def _is_short(result: Result) -> bool:
     return bool(
         windows < _MANY_WINDOWS and abs(rate / result["rows_per_second"] - 1) > _ANOTHER_RATE
     )
+
+
+def _predicted(result: Result) -> str:
+    rows, rate = result.get("predicted_rows_per_read"), result.get("predicted_rows_per_second")
+    if rate is None:
+        return ""
+    reads = f"{short_count(rows)} rows per read, " if rows is not None else "nothing read, "
+    return f"{result['join']} {reads}{short_count(rate)} rows/s"
 
 
 def _steady(result: Result) -> str:

@@ -109,14 +109,15 @@ def _print(
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
-    from penstock.costs.choosing import describe_split, options_of
+    from penstock.costs.choosing import options_of, split_cells
 
     console = text_console()
     console.print(what, markup=False)
     console.print(f"Keys: {question.profile}. Costs: {question.costs.source}.", markup=False)
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("join", style="bold", no_wrap=True)
-    table.add_column("split")
+    for heading in ("cache", "window", "one read"):
+        table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("cache\nhits", justify="right", no_wrap=True)
     table.add_column("rows\nper read", justify="right", no_wrap=True)
     table.add_column("rows/s", justify="right", no_wrap=True)
@@ -129,7 +130,7 @@ def _print(
         per_read = one.found.rows_per_read
         table.add_row(
             one.name,
-            describe_split(one),
+            *split_cells(one.found),
             f"{one.found.hit_share:.0%}",
             short_count(per_read) if per_read is not None else "–",
             short_count(one.rows_per_second),

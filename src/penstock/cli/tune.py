@@ -50,6 +50,8 @@ CACHEJOIN's cache and reads, by the model and by measurement:
     penstock tune products.arrow --join cachejoin --stream sample.parquet --measure
 """
 
+_SHOWN = 10
+
 
 def tune(
     master: MasterOption,
@@ -159,20 +161,24 @@ def _print(what: str, best: Tuned) -> None:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
-    from penstock.costs.choosing import describe_split, options_of
+    from penstock.costs.choosing import options_of, split_cells
 
     console = text_console()
     console.print(what, markup=False)
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("setting", style="bold")
-    table.add_column("split")
+    for heading in ("cache", "window", "one read"):
+        table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("rows per read", justify="right")
     table.add_column("rows/s", justify="right")
     measured = best.by_measurement is not None
     if measured:
         table.add_column("measured", justify="right")
     ranked = sorted(best.settings, key=lambda one: -one.candidate.rows_per_second)
-    for one in ranked:
+    shown = [one for n, one in enumerate(ranked) if n < _SHOWN or one.measured is not None]
+    if best.default not in shown:
+        shown.append(best.default)
+    for one in shown:
         found = one.candidate.found
         if found is None:
             continue
@@ -184,7 +190,7 @@ def _print(what: str, best: Tuned) -> None:
             name += " (default)"
         cells = [
             name,
-            describe_split(one.candidate),
+            *split_cells(found),
             short_count(found.rows_per_read) if found.rows_per_read is not None else "–",
             short_count(one.candidate.rows_per_second),
         ]
@@ -192,4 +198,10 @@ def _print(what: str, best: Tuned) -> None:
             cells.append("" if one.measured is None else short_count(one.measured.rows_per_second))
         table.add_row(*cells, style="green" if one is best.best else None)
     console.print(table)
+    if len(shown) < len(ranked):
+        console.print(
+            f"{len(ranked) - len(shown)} settings with lower rates are left out; "
+            "--output json has all.",
+            style="dim",
+        )
     console.print(f"{best.name}: {_finding(best)}.", markup=False)

@@ -125,7 +125,7 @@ def _path(master: Master, stream_schema: pa.Schema | None, columns: Sequence[str
         platform.machine(),
         str(os.cpu_count()),
         type(master).__name__,
-        str(getattr(master, "path", "")),
+        _place(master),
         str(master.schema.remove_metadata()),
         str(schema.remove_metadata()),
         str(sorted(columns) if columns is not None else None),
@@ -133,6 +133,15 @@ def _path(master: Master, stream_schema: pa.Schema | None, columns: Sequence[str
     ]
     digest = hashlib.blake2b("\n".join(known).encode(), digest_size=12).hexdigest()
     return _folder() / f"{digest}.json"
+
+
+def _place(master: Master) -> str:
+    """Files on one disk are read alike; of anything else the name counts."""
+    path = str(getattr(master, "path", ""))
+    try:
+        return f"device {Path(path).stat().st_dev}" if path else ""
+    except OSError:
+        return path
 
 
 def _folder() -> Path:

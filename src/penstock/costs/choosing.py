@@ -8,8 +8,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.budget import Size, format_bytes, parse_bytes
-from penstock.costs.key_rates import KeyProfile
+from penstock.budget import Size, format_bytes
+from penstock.costs.calibration import at_any_rate
+from penstock.costs.key_rates import KeyProfile, ZipfKeys
 from penstock.costs.predictions import Prediction, Rates, predict
 from penstock.costs.service_rate import ServiceRate, service_rate
 from penstock.costs.unit_costs import UnitCosts
@@ -24,6 +25,8 @@ from penstock.masters.coarse_pages import CoarsePages
 _CLOSE = 0.05
 """A join that needs no profile is taken if it is so near to the best."""
 _LARGEST_READ = 4 << 20
+_LIKELY = ("rootjoin", "cachejoin", "hybridjoin", "meshjoin", "optimised-x-hybridjoin")
+"""One of each kind: the others are predicted as one of these."""
 
 
 @dataclass(frozen=True)
@@ -179,17 +182,60 @@ def pick(candidates: Sequence[Candidate]) -> tuple[Candidate, str]:
     )
 
 
+@dataclass(frozen=True)
+class Choice:
+    """A plan, why it was taken, and what else was weighed."""
+
+    plan: JoinPlan
+    why: str
+    candidates: tuple[Candidate, ...]
+
+
+def auto_plan(
+    master: Master,
+    stream_schema: pa.Schema,
+    *,
+    on: On,
+    columns: Sequence[str] | None = None,
+    budget: Size = "50MB",
+    profile: KeyProfile | None = None,
+    costs: UnitCosts | None = None,
+) -> Choice:
+    """The join and the split that the models predict to be fastest here.
+
+    Args:
+        master, stream_schema, on, columns: as in `JoinPlan.build`.
+        budget: bytes that the join may hold.
+        profile: the stream's keys: `SampledKeys` of a sample, or `ZipfKeys`; Zipf 1 if left out.
+        costs: what `calibrate` measured; if left out, what was kept of it, or nominal costs.
+
+    >>> import pyarrow as pa, penstock
+    >>> products = penstock.MemoryMaster(pa.table({"id": range(100), "price": range(100)}), "id")
+    >>> choice = auto_plan(products, pa.schema([("id", pa.int64())]), on="id", budget="1MB")
+    >>> choice.plan.title, choice.why
+    ('ROOTJOIN', 'all of R fits the budget: it is read once and held')
+    """
+    question = Question(
+        master,
+        stream_schema,
+        on,
+        profile or ZipfKeys(1.0),
+        costs or at_any_rate(master, stream_schema, columns),
+        columns,
+    )
+    candidates = compare(question, budget, _LIKELY)
+    taken, why = pick(candidates)
+    return Choice(taken.plan, why, tuple(candidates))
+
+
 def _many(one: Candidate) -> str:
     return f"{one.rows_per_second / 1e6:.2f} M rows/s"
 
 
-def describe_split(one: Candidate) -> str:
-    """A candidate's split in a few words."""
-    found = one.found
-    if found is None:
-        return "–"
+def split_cells(found: Prediction) -> tuple[str, str, str]:
+    """A split in three words: cache, window, one read."""
     if found.whole:
-        return f"all of R, in {format_bytes(parse_bytes(one.plan.budget))} at the most"
-    cache = f"cache {format_bytes(int(found.cache_bytes))}, " if found.cached_keys else ""
-    read = f"reads of {format_bytes(int(found.read_bytes))}"
-    return f"{cache}window {format_bytes(int(found.window_bytes))}, {read}"
+        return "all of R", "–", "–"
+    cache = format_bytes(int(found.cache_bytes)) if found.cache_bytes >= 1 else "–"
+    window, read = format_bytes(int(found.window_bytes)), format_bytes(int(found.read_bytes))
+    return cache, window, read

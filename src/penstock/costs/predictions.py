@@ -154,7 +154,7 @@ def predict(join: SemiStreamJoin, rates: Rates) -> Prediction:
     return Prediction(
         title=join.plan.title,
         pages_per_row=found.reads * run,
-        hit_share=1.0 - found.waits,
+        hit_share=max(1.0 - found.waits, 0.0),
         cached_keys=found.keys,
         cache_bytes=cache_bytes,
         window_rows=found.window_rows,

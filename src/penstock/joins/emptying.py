@@ -122,7 +122,9 @@ class EmptiesByLookUps(YieldingCache):
 
     def held_by_part(self) -> dict[str, int]:
         parts = super().held_by_part()
-        parts["disk_buffer"] += self._look_up_buffer or 0
+        # Promised when a flush begins, and not touched before the window has made room for it.
+        if not self._overfull or self._asked_for is not None:
+            parts["disk_buffer"] += self._look_up_buffer or 0
         if self._asked_for is not None:
             parts["answers"] += self._asked_for.nbytes
         return parts

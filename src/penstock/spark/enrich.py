@@ -30,6 +30,7 @@ def enrich(
     columns: Sequence[str] | None = None,
     budget: int | str = DEFAULT_BUDGET,
     join: str | JoinPlan = "auto",
+    plan: str | os.PathLike[str] | None = None,
     max_wait: MaxWait = None,
     drain: Drain = "pause",
     shards: int | None = None,
@@ -52,6 +53,7 @@ def enrich(
         columns: the master's columns to add; all but the key if not given.
         budget: bytes that the operator in one Python worker holds at most, as "50MB" or a number.
         join: "auto" (ROOTJOIN), the name of another join, or a plan, which brings its own budget.
+        plan: a plan file that `penstock tune --to` wrote, in place of `join` and `budget`.
         max_wait: None answers every row within its micro-batch; a time ("30s", seconds as a float,
             a timedelta) lets cold rows of a stream wait in Spark's state so long, until their page
             is worth a read.
@@ -101,13 +103,13 @@ def enrich(
             "an Observation ends with the first micro-batch. Leave it out; "
             "penstock.spark.metrics(query) has the metrics of a streaming query."
         )
-    plan = _plan(join, budget)
-    whole, seconds = plan.budget_bytes, 0.0
+    chosen = _plan(join, budget) if plan is None else _planned(plan, join, budget)
+    whole, seconds = chosen.budget_bytes, 0.0
     if waits:
         settings = df.sparkSession.conf.get
         seconds = require_time_to_wait(max_wait)
         require_settings(settings, drain)
-        plan = waiting_plan(plan, seconds, arrow_schema(df.schema))
+        chosen = waiting_plan(chosen, seconds, arrow_schema(df.schema))
         shards = executors_of(settings) if shards is None else shards
     try:
         definition = Definition.of(
@@ -115,7 +117,7 @@ def enrich(
             master=master,
             on=on,
             columns=columns,
-            plan=plan,
+            plan=chosen,
             shards=shards,
             on_miss=on_miss,
             name=name,
@@ -126,12 +128,23 @@ def enrich(
         if not waits:
             raise
         raise BudgetError(
-            f"{error} With max_wait, {plan.budget_bytes} bytes of the budget of {whole} are the "
+            f"{error} With max_wait, {chosen.budget_bytes} bytes of the budget of {whole} are the "
             "join's; the rest is for what a worker remembers of the state."
         ) from error
     if waits:
         return definition.waiting(Timers(drain, seconds), whole)
     return definition.at_once(observation)
+
+
+def _planned(path: str | os.PathLike[str], join: Any, budget: int | str) -> JoinPlan:
+    """The plan of a file, which says all that `join` and `budget` would say."""
+    from penstock.costs.plan_file import read_plan
+
+    if join != "auto" or budget != DEFAULT_BUDGET:
+        raise OptionError(
+            f"the plan {path} brings its join and its budget; leave out join and budget, or plan."
+        )
+    return read_plan(path)
 
 
 def _plan(join: Any, budget: int | str) -> JoinPlan:

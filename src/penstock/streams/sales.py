@@ -192,6 +192,14 @@ class SalesStream(Recipe, Workload):
         shares[self._positions(ranks, "present")] = self._zipf.probabilities()
         return shares * (1 - self.missing)
 
+    def absences(self) -> npt.NDArray[np.float64]:
+        """Share of sales that each product R lacks has, by its even id; they add up to missing."""
+        shares = np.empty(self.products)
+        shares[self._positions(np.arange(self.products, dtype=np.int64), "absent")] = (
+            self._zipf.probabilities()
+        )
+        return shares * self.missing
+
     @cached_property
     def _zipf(self) -> Zipf:
         return Zipf(self.products, self.skew, self.zipf)
