@@ -7,7 +7,7 @@ from penstock import errors
 from penstock.errors import PenstockError
 
 if TYPE_CHECKING:
-    from penstock import joins, masters, spark
+    from penstock import costs, joins, masters, spark
     from penstock.masters import Master, MemoryMaster, build_master, open_master
     from penstock.spark import enrich
 
@@ -18,6 +18,7 @@ __all__ = [
     "MemoryMaster",
     "PenstockError",
     "build_master",
+    "costs",
     "enrich",
     "errors",
     "joins",
@@ -38,7 +39,7 @@ _HOMES = {
 if not TYPE_CHECKING:  # or every name would pass for one of the package's
 
     def __getattr__(name: str) -> object:
-        if name in ("joins", "masters", "spark"):
+        if name in ("costs", "joins", "masters", "spark"):
             return import_module(f"{__name__}.{name}")
         if name in _HOMES:
             found = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -33,8 +33,8 @@ hybridjoin-l, hybridjoin-pq, x-hybridjoin, tuned-x-hybridjoin, optimised-x-hybri
 sscj, cachejoin-l, cachejoin-pq, rootjoin; and auto, which is what the models choose.
 
 [bold]predicted_rows_per_read[/bold] and [bold]predicted_rows_per_second[/bold] are what the \
-models say of the same case in its steady state, with costs that [bold]penstock calibrate[/bold] kept, or \
-that are measured first with --calibrate, or nominal ones.
+models say of the same case in its steady state, with costs that [bold]penstock calibrate[/bold] \
+kept, or that are measured first with --calibrate, or nominal ones.
 """
 _EXAMPLES = """
 [bold]Examples[/bold]

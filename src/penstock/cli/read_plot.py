@@ -18,7 +18,7 @@ _COLOURS = ("#0b6e99", "#d1495b", "#2e933c", "#8d6a9f", "#444444")
 def draw(costs: UnitCosts, path: Path) -> None:
     """Write the drawing; both axes are logarithmic."""
     try:
-        path.write_text(_svg(costs))
+        path.write_text(_svg(costs), encoding="utf-8")
     except OSError as error:
         raise OptionError(f"the plot cannot be written to {path}: {error.strerror}.") from error
 

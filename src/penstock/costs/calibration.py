@@ -78,13 +78,11 @@ def kept_calibration(
     """What `keep_calibration` kept for this machine, master and stream; None if nothing was."""
     path = _path(master, stream_schema, columns)
     try:
-        text = path.read_text()
+        return UnitCosts.from_dict(json.loads(path.read_text()))
     except OSError:
         return None
-    try:
-        return UnitCosts.from_dict(json.loads(text))
-    except (ValueError, CostError):
-        return None  # written by another version: to be measured again
+    except ValueError:
+        return None  # damaged, or written by another version: to be measured again
 
 
 def keep_calibration(

@@ -20,7 +20,7 @@ from penstock.joins.names import NAMES, named
 from penstock.joins.plan import JoinPlan
 from penstock.joins.rootjoin import RootJoin
 from penstock.masters.base import Master
-from penstock.masters.coarse_pages import CoarsePages
+from penstock.masters.coarse_pages import CoarsePages, ReadUnits
 
 _CLOSE = 0.05
 """A join that needs no profile is taken if it is so near to the best."""
@@ -39,7 +39,7 @@ class Question:
         on, columns: as in `JoinPlan.build`.
         profile: the stream's keys.
         costs: what reads and rows cost.
-        batch: a batch as they will come; 16 384 rows if left out.
+        batch_rows: rows of a batch as they will come; fewer where the budget is small.
     """
 
     master: Master
@@ -109,11 +109,21 @@ def weigh(name: str, plan: JoinPlan, question: Question, rates: Rates) -> Candid
         join = plan.build(
             question.master, question.stream_schema, on=question.on, columns=question.columns
         )
+        rows = min(question.batch_rows, max(plan.budget_bytes // (16 * join.sizing.stream_row), 1))
+        join.push(_any_batch(question.stream_schema, rows))
     except BudgetError as error:
         return Candidate(name, plan, None, None, str(error))
     run = join.master.pages_per_read if isinstance(join.master, CoarsePages) else 1
     found = predict(join, rates.on_runs(run))
-    return Candidate(name, plan, found, service_rate(join, found, question.costs))
+    rate = service_rate(join, found, question.costs, batch_rows=rows)
+    return Candidate(name, plan, found, rate)
+
+
+def _any_batch(schema: pa.Schema, rows: int) -> pa.RecordBatch:
+    """Rows of which only the number counts: they show how large batches are."""
+    return pa.RecordBatch.from_arrays(
+        [pa.nulls(rows, field.type) for field in schema], schema=schema
+    )
 
 
 def read_sizes(master: Master, budget: int) -> list[int | None]:
@@ -121,9 +131,14 @@ def read_sizes(master: Master, budget: int) -> list[int | None]:
     page = max(master.data_nbytes // max(master.num_pages, 1), 1)
     sizes: list[int | None] = [None]
     size = 2 * page
+    pages = 1
     while size <= min(_LARGEST_READ, budget // 16):
-        sizes.append(int(size * 1.02))
-        size *= 2
+        nbytes = int(size * 1.02)
+        wider = ReadUnits(nbytes, budget)(master)
+        if wider <= pages:
+            break
+        sizes.append(nbytes)
+        pages, size = wider, 2 * size
     return sizes
 
 
@@ -229,7 +244,8 @@ def auto_plan(
 
 
 def _many(one: Candidate) -> str:
-    return f"{one.rows_per_second / 1e6:.2f} M rows/s"
+    rate = one.rows_per_second
+    return f"{rate / 1e6:.2f} M rows/s" if rate >= 1e6 else f"{rate / 1e3:,.1f} k rows/s"
 
 
 def split_cells(found: Prediction) -> tuple[str, str, str]:

@@ -76,6 +76,7 @@ class KeyRates:
         hottest = np.where(
             sizes > 0, self.keys[np.minimum(self.starts[:-1], len(self.keys) - 1)], 0
         )
+        hottest = np.maximum(hottest, self.missing)
         alone[np.argsort(-hottest, kind="stable")[: most // 2]] = True
         others = np.flatnonzero(~alone)
         step = max(len(others) / max(most - most // 2, 1), 1.0)
@@ -163,7 +164,7 @@ class ZipfKeys:
             if self.order == "by-frequency":
                 missing = np.add.reduceat(keys, starts[:-1]) * (gone / present)
             else:
-                missing = _shuffled(np.add.reduceat(keys, starts[:-1])) * (gone / present)
+                missing = _shuffled(np.add.reduceat(keys, starts[:-1]), weights)
                 missing *= gone / float((missing * weights).sum())
         return KeyRates.of_pages(keys, starts, missing, weights)
 
@@ -204,8 +205,12 @@ def _ranks_anywhere(starts: npt.NDArray[np.int64], weights: Floats, rows: int) -
     return ranks
 
 
-def _shuffled(rates: Floats) -> Floats:
-    return np.random.default_rng(2).permutation(rates)
+def _shuffled(rates: Floats, weights: Floats) -> Floats:
+    """Among pages that stand for themselves, and among those that stand for many."""
+    random, shuffled = np.random.default_rng(2), rates.copy()
+    for alike in (weights == 1.0, weights != 1.0):
+        shuffled[alike] = random.permutation(rates[alike])
+    return shuffled
 
 
 @dataclass(frozen=True, eq=False)

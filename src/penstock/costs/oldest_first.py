@@ -31,6 +31,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from numba import njit
 
 from penstock.costs.steady_state import SteadyState, solved
 
@@ -103,12 +104,18 @@ def oldest_first(
     return solved(at, rates, window_rows, weights, block)
 
 
-def _behind_large_gaps(rate: npt.NDArray[np.float64], wait: float) -> npt.NDArray[np.float64]:
+@njit(cache=True)
+def _behind_large_gaps(rate, wait):  # type: ignore[no-untyped-def]
     """Rows that each page waits longer because pages of large rates are ahead of it twice."""
     longer = np.zeros_like(rate)
-    delay = 1.0 / rate
     for large in rate[rate > _LARGE]:
         gap = large * wait
-        met = (gap * delay + delay**2 * np.expm1(-gap / delay)) / (1.0 - large)
-        longer += np.minimum(met, gap**2 / 2.0)
+        most = gap * gap / 2.0
+        for page in range(rate.size):
+            delay = 1.0 / rate[page]
+            if large < 1.0:
+                met = (gap * delay + delay * delay * np.expm1(-gap / delay)) / (1.0 - large)
+                longer[page] += min(met, most)
+            else:
+                longer[page] += most
     return longer / wait

@@ -184,6 +184,8 @@ def paying(
     page, keys = rates.page_of_key, rates.keys
     per_page = np.maximum(np.diff(rates.starts), 1).astype(np.float64)
     held = _were_rates_known(rates, room, key_nbytes)
+    if not held.waiting.any():  # every key pays; some are out at times all the same
+        held = HeldKeys.of(rates, 0.99 * held.chance)
     chance = held.chance
     state = _window(rates, held, free, room, key_nbytes, row_nbytes, block)
     for step in range(_SETTLING):

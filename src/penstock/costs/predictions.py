@@ -144,7 +144,11 @@ def predict(join: SemiStreamJoin, rates: Rates) -> Prediction:
     runs = isinstance(join.plan, MeshJoin | OptimisedXHybridJoin)
     run = join.pages_per_read if runs or isinstance(join, PinnedPagesOperator) else 1
     run = min(run, pages)
-    found = _held_whole(join, rates) if whole else _steady(join, rates, run)
+    if whole:
+        keys = float(join.master.num_rows)
+        found = _Steady(0.0, 0.0, 0.0, keys, "; all of R is held")
+    else:
+        found = _steady(join, rates, run)
     cache_bytes = 0.0
     if join.cache is not None:
         cache_bytes = max(found.keys * _key_nbytes(join), 0.0)
@@ -166,10 +170,6 @@ def predict(join: SemiStreamJoin, rates: Rates) -> Prediction:
         whole=whole,
         assumes=f"{rates.profile}{found.beyond}",
     )
-
-
-def _held_whole(join: SemiStreamJoin, rates: Rates) -> _Steady:
-    return _Steady(0.0, 0.0, 0.0, float(join.master.num_rows), "; all of R is held")
 
 
 def _steady(join: SemiStreamJoin, all_rates: Rates, run: int) -> _Steady:
@@ -200,6 +200,8 @@ def _steady(join: SemiStreamJoin, all_rates: Rates, run: int) -> _Steady:
             held, beyond = hottest_held(rates, keys), "; the cache has the hottest keys"
         elif isinstance(plan, CachePlan):
             beyond = "; as many reads as CACHEJOIN" * isinstance(plan, CacheJoinL | CacheJoinPQ)
+            if not hottest_held(rates, keys).waiting.any():
+                return _Steady(0.0, 0.0, 0.0, float(rates.weight_of_key.sum()), beyond)
             return _found(
                 *promoted(rates, keys, slots, block=block, promote_at=plan.promote_at), beyond
             )

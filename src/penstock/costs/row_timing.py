@@ -31,6 +31,8 @@ from penstock.masters.memory import MemoryMaster
 STEPS = ("take", "probe", "emit", "add", "remove", "page", "turn", "piece", "look", "choose")
 _SAMPLE_ROWS = 60_000
 _BATCH = 16_384
+_BATCH_PART = 8
+"""A batch takes at most such a part of the budget, and so does a page."""
 _SECONDS = 0.25
 _SWEEPS = 4_000
 
@@ -113,10 +115,11 @@ def _runs(
 ) -> Iterator[tuple[Floats, float]]:
     """Counts and seconds while the window fills, and when it is full."""
     per_page = max(int(master.num_rows / max(master.num_pages, 1)) // case.pages_smaller, 1)
-    held = _Timed(rows, master.key, per_page)
     budget = max(int(case.part * rows.nbytes), 400_000)
+    most = budget // _BATCH_PART * rows.num_rows // max(rows.nbytes, 1)
+    held = _Timed(rows, master.key, max(min(per_page, most), 1))
     join = case.plan(budget=budget).build(held, stream_schema, on=on, columns=columns)
-    stream = _Stream(rows, join, stream_schema, case.skew)
+    stream = _Stream(rows, join, stream_schema, case.skew, budget // _BATCH_PART)
     window = join.window.limit / join.window.row_nbytes
     yield _measured(join, held, stream, lambda _: join.stats.page_reads > 0)
     _measured(join, held, stream, lambda s: s > 2.0 or _waited(join) > 2.5 * window)
@@ -131,24 +134,29 @@ class _Stream:
     """Batches with keys of R by Zipf's law, and nothing else of interest."""
 
     def __init__(
-        self, rows: pa.Table, join: SemiStreamJoin, schema: pa.Schema, skew: float
+        self, rows: pa.Table, join: SemiStreamJoin, schema: pa.Schema, skew: float, nbytes: int
     ) -> None:
         self._random = np.random.default_rng(7)
         self._schema, binding = schema, join.binding
         self._keys = {
-            stream: rows[master].combine_chunks().cast(schema.field(stream).type)
+            # Keys that the stream's type cannot hold are cut short: such rows find no partner.
+            stream: rows[master].combine_chunks().cast(schema.field(stream).type, safe=False)
             for stream, master in zip(binding.stream_key, binding.master_key, strict=True)
         }
         shares = np.arange(1.0, rows.num_rows + 1.0) ** -skew
         self._until = np.cumsum(shares) / shares.sum()
         self._order = self._random.permutation(rows.num_rows)
         self._others = {f.name: _plain(f.type, _BATCH) for f in schema if f.name not in self._keys}
+        self._batch = _BATCH
+        self._batch = max(min(_BATCH * nbytes // max(self.next().nbytes, 1), _BATCH), 64)
 
     def next(self) -> pa.RecordBatch:
-        drawn = np.searchsorted(self._until, self._random.random(_BATCH))
+        drawn = np.searchsorted(self._until, self._random.random(self._batch))
         at = pa.array(self._order[np.minimum(drawn, len(self._order) - 1)])
         arrays = [
-            self._keys[f.name].take(at) if f.name in self._keys else self._others[f.name]
+            self._keys[f.name].take(at)
+            if f.name in self._keys
+            else self._others[f.name][: self._batch]
             for f in self._schema
         ]
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)

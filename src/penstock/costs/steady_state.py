@@ -13,7 +13,7 @@ from penstock.costs.read_bound import ReadBoundError, positive_window, require_r
 
 Floats = npt.NDArray[np.float64]
 At = Callable[[float, Floats, Floats], "SteadyState"]
-_STEPS = 100
+_STEPS = 48
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
@@ -13,6 +13,7 @@ import pyarrow as pa
 from penstock.budget import Size, parse_bytes
 from penstock.costs.choosing import Candidate, Question, options_of, read_sizes, weigh
 from penstock.errors import BudgetError
+from penstock.joins.base import SemiStreamJoin
 from penstock.joins.cachejoin import CachePlan
 from penstock.joins.meshjoin import MeshJoin
 from penstock.joins.names import named
@@ -22,6 +23,8 @@ from penstock.joins.rootjoin import RootJoin
 
 _CACHE_SHARES = (None, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7)
 _BUFFER_PARTS = (64, 32, 16, 8, 4)
+_BATCH_PART = 8
+"""A batch of a measurement takes at most such a part of the budget."""
 _SETTLING = 0.5
 """Part of a measurement that is not counted: the window fills and the cache learns."""
 
@@ -105,8 +108,12 @@ def grid(name: str, budget: Size, question: Question) -> list[JoinPlan]:
     if isinstance(default, MeshJoin):
         sizes = [parse_bytes(budget) // part for part in _BUFFER_PARTS]
         return [
-            replace(default, disk_buffer="default"),
-            replace(default, disk_buffer="tuned"),
+            default,
+            *(
+                replace(default, disk_buffer=b)
+                for b in ("tuned", "default")
+                if b != default.disk_buffer
+            ),
             *(replace(default, disk_buffer=size) for size in sizes),
         ]
     if isinstance(default, CachePlan | OptimisedXHybridJoin):
@@ -170,24 +177,35 @@ def measure(
             reading += time.perf_counter() - before
 
     join.fetch = timed  # type: ignore[method-assign]
-    spent, begun, at = 0.0, join.stats, 0.0
-    for batch in batches:
+    first = begun = join.stats
+    spent = at = read_before = 0.0
+    for batch in _that_fit(batches, join):
         before = time.perf_counter()
         for _ in join.push(batch):
             pass
         spent += time.perf_counter() - before
         if spent < seconds * _SETTLING:
-            begun, at, reading = join.stats, spent, 0.0
+            begun, at, read_before = join.stats, spent, reading
         if spent >= seconds:
             break
+    if at == spent:  # the batches ended before it had settled: all of them count
+        begun, at, read_before = first, 0.0, 0.0
     ended, counted = join.stats, max(spent - at, 1e-9)
     reads = ended.page_reads - begun.page_reads
     answered = ended.rows_read_for - begun.rows_read_for
     return Measured(
         (ended.rows_in - begun.rows_in) / counted,
         answered / reads if reads else None,
-        reading / counted,
+        (reading - read_before) / counted,
     )
+
+
+def _that_fit(batches: Iterable[pa.RecordBatch], join: SemiStreamJoin) -> Iterator[pa.RecordBatch]:
+    """Batches that a small budget has room for."""
+    most = join.plan.budget_bytes // _BATCH_PART
+    for batch in batches:
+        rows = max(batch.num_rows * most // max(batch.nbytes, 1), 64)
+        yield from (batch.slice(at, rows) for at in range(0, batch.num_rows, rows))
 
 
 def settings_table(tuned: Tuned) -> Sequence[dict[str, Any]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -33,8 +33,9 @@ class ReadCurve:
         sizes, seconds = self.nbytes, self.seconds
         if not sizes or len(sizes) != len(seconds):
             raise CostError(f"{len(sizes)} sizes have {len(seconds)} times; give one for each.")
-        if any(np.diff(sizes) <= 0) or min(*sizes, 0.0) < 0 or min(*seconds, 0.0) < 0:
-            raise CostError("sizes ascend, and neither sizes nor times are negative.")
+        ascend = all(np.diff(sizes) > 0)
+        if not ascend or not all(0.0 <= v < np.inf for v in (*sizes, *seconds)):
+            raise CostError("sizes ascend, and neither sizes nor times are negative or no numbers.")
 
     def of(self, nbytes: float) -> float:
         """Seconds of a read of so many bytes."""
@@ -78,6 +79,12 @@ class UnitCosts:
     choose: float = 0.0
     source: str = field(default="given", compare=False)
 
+    def __post_init__(self) -> None:
+        for name in (f.name for f in fields(self) if f.name not in ("reads", "source")):
+            cost = getattr(self, name)
+            if not isinstance(cost, int | float) or not 0.0 <= cost < np.inf:
+                raise CostError(f"{name}={cost!r} cannot be; give nanoseconds, 0 or more.")
+
     def read_seconds(self, nbytes: float, together: int = 1) -> float:
         """Seconds of each of so many reads of this size that are asked for together."""
         known = sorted(self.reads)
@@ -94,8 +101,12 @@ class UnitCosts:
                 int(n): ReadCurve(_floats(c["nbytes"]), _floats(c["seconds"]))
                 for n, c in values["reads"].items()
             }
+            if not reads:
+                raise CostError("these are no costs of a calibration: they have no reads.")
             return cls(**{**values, "reads": reads})
-        except (KeyError, TypeError, AttributeError) as error:
+        except CostError:
+            raise
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise CostError(f"these are no costs of a calibration: {error!r}.") from error
 
 
