@@ -110,9 +110,13 @@ def weigh(name: str, plan: JoinPlan, question: Question, rates: Rates) -> Candid
             question.master, question.stream_schema, on=question.on, columns=question.columns
         )
         rows = min(question.batch_rows, max(plan.budget_bytes // (16 * join.sizing.stream_row), 1))
-        join.push(_any_batch(question.stream_schema, rows))
     except BudgetError as error:
         return Candidate(name, plan, None, None, str(error))
+    try:
+        join.push(_any_batch(question.stream_schema, rows))
+    except BudgetError:  # a slice fits any budget that the join fits
+        rows = max(join.sizing.slice_rows // 2, 1)
+        join.push(_any_batch(question.stream_schema, rows))
     run = join.master.pages_per_read if isinstance(join.master, CoarsePages) else 1
     found = predict(join, rates.on_runs(run))
     rate = service_rate(join, found, question.costs, batch_rows=rows)

@@ -49,6 +49,8 @@ def write_plan(
 
 def read_plan(path: str | os.PathLike[str]) -> JoinPlan:
     """The plan that a file holds; raises OptionError where it holds none."""
+    if not isinstance(path, str | os.PathLike):
+        raise OptionError(f"a plan file is given by its path, not by {path!r}.")
     try:
         known = json.loads(Path(path).read_text())
     except OSError as error:
