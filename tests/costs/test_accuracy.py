@@ -52,7 +52,7 @@ def both(name: str, skew: float, part: float, order: str) -> tuple[SteadyCounts,
 
 
 @pytest.mark.parametrize("part", [0.02, 0.1, 0.5])
-@pytest.mark.parametrize("skew", [0.0, 1.0, 1.2])
+@pytest.mark.parametrize("skew", [0.0, 1.2])
 @pytest.mark.parametrize("name", ["hybridjoin", "optimised-x-hybridjoin"])
 def test_reading_by_age(name: str, skew: float, part: float) -> None:
     counted, found = both(name, skew, part, "unsorted")
@@ -71,7 +71,7 @@ def test_rootjoin(skew: float, part: float) -> None:
     assert found.hit_share == pytest.approx(counted.hit_share, abs=0.02)
 
 
-@pytest.mark.parametrize(("skew", "part"), [(0.5, 0.1), (1.0, 0.02), (1.0, 0.5)])
+@pytest.mark.parametrize(("skew", "part"), [(0.5, 0.1), (1.0, 0.02)])
 def test_cachejoin(skew: float, part: float) -> None:
     counted, found = both("cachejoin", skew, part, "unsorted")
     assert found.rows_per_read == pytest.approx(counted.rows_per_read, rel=0.03)

@@ -193,7 +193,7 @@ def test_sizes_worth_trying_are_all_different(small_pages: MemoryMaster) -> None
             *(ReadUnits(size, budget)(small_pages) for size in sizes[1:] if size is not None),
         ]
         assert pages == sorted(set(pages))
-    assert len(read_sizes(small_pages, 3_000_000)) == 3
+    assert len(read_sizes(small_pages, 3_000_000)) == 4
 
 
 @pytest.mark.parametrize("name", ["rootjoin", "hybridjoin"])
@@ -205,8 +205,15 @@ def test_larger_reads_where_small_ones_are_dear(name: str, small_pages: MemoryMa
     assert best.found.read_bytes > 1.9 * 10 * 120
 
 
-@pytest.mark.parametrize("name", ["rootjoin", "hybridjoin"])
-def test_reads_of_one_page_where_bytes_are_dear(name: str, small_pages: MemoryMaster) -> None:
-    asked = question(small_pages, reads_that_cost(0.0, 1e-6), skew=0.0)
-    best = best_read_size(name, named(name, budget=1_000_000), asked, asked.rates())
-    assert best.plan.read_bytes is None
+def test_reads_of_one_page_where_bytes_are_dear(small_pages: MemoryMaster) -> None:
+    """Hot pages that are read with cold ones bring bytes for which nobody waits."""
+    asked = question(small_pages, reads_that_cost(0.0, 1e-6), skew=1.5)
+    plan = named("hybridjoin", budget=1_000_000)
+    assert best_read_size("hybridjoin", plan, asked, asked.rates()).plan.read_bytes is None
+
+
+def test_reads_of_one_page_where_larger_ones_are_dearer_still(small_pages: MemoryMaster) -> None:
+    steep = {1: ReadCurve((1_200.0, 2_400.0, 4_800.0), (1e-3, 4e-3, 16e-3))}
+    asked = question(small_pages, replace(NOMINAL, reads=steep), skew=0.0)
+    plan = named("rootjoin", budget=1_000_000)
+    assert best_read_size("rootjoin", plan, asked, asked.rates()).plan.read_bytes is None

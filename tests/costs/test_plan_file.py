@@ -97,6 +97,12 @@ def test_json_that_is_something_else(text: str, tmp_path: Path) -> None:
         read_plan(tmp_path / "plan.json")
 
 
+def test_what_is_no_path() -> None:
+    for wrong in (7, None, RootJoin()):
+        with pytest.raises(OptionError, match="by its path, not by"):
+            read_plan(wrong)  # type: ignore[arg-type]
+
+
 def test_files_that_cannot_be_read_or_written(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match=r"none\.json cannot be read: No such file"):
         read_plan(tmp_path / "none.json")

@@ -218,6 +218,13 @@ def test_missing_keys_have_their_share(order: Order, rows: int) -> None:
     assert float((rates.keys * rates.weight_of_key).sum()) == pytest.approx(0.75)
 
 
+def test_the_hottest_missing_keys_are_on_pages_that_stand_for_themselves() -> None:
+    """Else a page that stands for many would bring its missing keys as often."""
+    rates = ZipfKeys(1.0, "unsorted", 0.25).on(of(50_000_000, 735_294))
+    hottest = float((rates.of_page() - rates.missing).max()) / 3.0
+    assert float((rates.missing * rates.weights).max()) == pytest.approx(hottest, rel=0.1)
+
+
 def test_missing_keys_wait_like_others(master: MemoryMaster) -> None:
     """No cache has them."""
     none, half = (

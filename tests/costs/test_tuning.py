@@ -9,8 +9,9 @@ import pyarrow as pa
 import pytest
 
 from penstock import MemoryMaster
+from penstock.costs import tuning
 from penstock.costs.calibration import NOMINAL
-from penstock.costs.choosing import Question
+from penstock.costs.choosing import Question, options_of
 from penstock.costs.key_rates import ZipfKeys
 from penstock.costs.tuning import grid, measure, settings_table, tune
 from penstock.errors import BudgetError
@@ -105,25 +106,16 @@ def test_batches_that_end_early_are_all_counted(question: Question) -> None:
     assert 0.0 < ran.reading_share < 1.0
 
 
-def least_budget(name: str, question: Question) -> int:
-    for budget in range(20_000, BUDGET, 1_000):
-        try:
-            named(name, budget=budget).build(
-                question.master, question.stream_schema, on=question.on
-            )
-        except BudgetError:
-            continue
-        return budget
-    raise AssertionError(f"{name} fits no budget")
-
-
-def test_settings_that_do_not_fit_are_passed_over(question: Question) -> None:
-    """A disk buffer of a quarter of so small a budget leaves no window."""
-    found = tune("meshjoin", least_budget("meshjoin", question), question)
-    refused = [one for one in found.settings if one.candidate.refused]
-    assert refused
-    assert found.best not in refused
-    assert found.default not in refused
+def test_settings_that_do_not_fit_are_passed_over(
+    question: Question, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a disk buffer of the whole budget."""
+    monkeypatch.setattr(tuning, "_BUFFER_PARTS", (8, 1))
+    found = tune("meshjoin", BUDGET, question)
+    (refused,) = (one for one in found.settings if one.candidate.refused)
+    assert options_of(refused.candidate.plan)["disk_buffer"] == BUDGET
+    assert refused.candidate.rows_per_second == 0.0
+    assert refused not in (found.best, found.default)
 
 
 def test_a_budget_that_no_setting_fits(question: Question) -> None:

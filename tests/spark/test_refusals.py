@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 from tests.spark.conftest import Feed, sales
 
 import penstock
+from penstock.costs.plan_file import write_plan
 from penstock.errors import (
     BudgetError,
     KeyTypeError,
@@ -23,7 +24,7 @@ from penstock.errors import (
     SchemaError,
     SizeError,
 )
-from penstock.joins import RootJoin
+from penstock.joins import RootJoin, named
 from penstock.masters import build_master
 
 WRONG: list[tuple[dict[str, Any], type[PenstockError], str]] = [
@@ -40,6 +41,11 @@ WRONG: list[tuple[dict[str, Any], type[PenstockError], str]] = [
     ({"join": "routejoin"}, OptionError, "no join is named"),
     ({"join": 7}, OptionError, "join is 'auto'"),
     ({"join": RootJoin(), "budget": "9MB"}, OptionError, "give one of them"),
+    ({"plan": "/no/plan.json"}, OptionError, r"/no/plan\.json cannot be read"),
+    ({"plan": "p.json", "join": "ssij"}, OptionError, "p.json brings its join and its budget"),
+    ({"plan": "p.json", "budget": "9MB"}, OptionError, "leave out join and budget, or plan"),
+    ({"plan": "p.json", "join": RootJoin()}, OptionError, "brings its join"),
+    ({"plan": RootJoin()}, OptionError, "by its path, not by RootJoin"),
     ({"shards": 0}, OptionError, "shards=0"),
     ({"shards": True}, OptionError, "shards=True"),
     ({"drain": "never"}, OptionError, "drain='never'"),
@@ -61,6 +67,17 @@ def test_what_cannot_be(
     df = spark.createDataFrame(sales(5))
     with pytest.raises(kind, match=text):
         penstock.enrich(df, **({"master": master, "on": "sku"} | options))
+
+
+def test_plan_files(spark: SparkSession, master: Path, tmp_path: Path) -> None:
+    """One that is none, and one whose join and budget are what is built, and refused."""
+    df, path = spark.createDataFrame(sales(5)), tmp_path / "plan.json"
+    path.write_text("budget: 50MB")
+    with pytest.raises(OptionError, match=r"plan\.json is no plan: it is not JSON"):
+        penstock.enrich(df, master=master, on="sku", plan=path)
+    write_plan(path, "hybridjoin", named("hybridjoin", budget="3kB"))
+    with pytest.raises(BudgetError, match="HYBRIDJOIN needs at least"):
+        penstock.enrich(df, master=master, on="sku", plan=path)
 
 
 def test_not_a_dataframe(spark: SparkSession, master: Path) -> None:

@@ -47,6 +47,9 @@ With the keys that the stream really has, and costs measured first:
         --costs measure
 """
 
+_WIDE = 100
+"""Columns of a terminal that has room for what each join assumes."""
+
 
 def plan(
     master: MasterOption,
@@ -114,14 +117,16 @@ def _print(
     console = text_console()
     console.print(what, markup=False)
     console.print(f"Keys: {question.profile}. Costs: {question.costs.source}.", markup=False)
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     table.add_column("join", style="bold", no_wrap=True)
-    for heading in ("cache", "window", "one read"):
+    for heading in ("cache", "window", "one\nread"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("cache\nhits", justify="right", no_wrap=True)
     table.add_column("rows\nper read", justify="right", no_wrap=True)
     table.add_column("rows/s", justify="right", no_wrap=True)
-    table.add_column("assumes beside", overflow="fold")
+    wide = console.width >= _WIDE
+    if wide:
+        table.add_column("assumes beside", overflow="fold")
     for one in found:
         if one.found is None:
             continue
@@ -134,10 +139,15 @@ def _print(
             f"{one.found.hit_share:.0%}",
             short_count(per_read) if per_read is not None else "–",
             short_count(one.rows_per_second),
-            beyond,
+            *([beyond] if wide else []),
             style=style,
         )
     console.print(table)
+    if not wide:
+        console.print(
+            "What each assumes beside is left out; widen the terminal or use --output json.",
+            style="dim",
+        )
     for one in found:
         if one.refused:
             console.print(f"{one.name}: {one.refused}", style="dim", markup=False)

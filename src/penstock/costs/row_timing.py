@@ -190,7 +190,8 @@ def _measured(
     left = after.rows_read_for - before.rows_read_for
     pages, turns = after.page_reads - before.page_reads, master.calls - calls
     probes = rows if join.cache is not None else 0
-    looked = pages * master.num_rows / max(master.num_pages, 1) if join.cache is not None else 0
+    learns = join.admission is not None or isinstance(join.plan, RootJoin)
+    looked = pages * master.num_rows / max(master.num_pages, 1) if learns else 0
     weighed = turns if isinstance(join.plan, RootJoin) else 0
     steps = (rows, probes, hits + left, rows - hits, left, pages, turns, pieces, looked, weighed)
     return np.array(steps, dtype=np.float64), seconds - (master.seconds - reads)

@@ -49,6 +49,7 @@ def service_rate(
     if found.hit_share:
         pieces += slices * ceil(found.hit_share / slices / sizing.output_rows)
     caches = join.cache is not None
+    learns = join.admission is not None or isinstance(join.plan, RootJoin)
     nanoseconds = (
         costs.take
         + caches * costs.probe
@@ -57,7 +58,7 @@ def service_rate(
         + found.pages_per_row * costs.page
         + turns * (costs.turn + isinstance(join.plan, RootJoin) * costs.choose)
         + pieces * costs.piece
-        + caches * reads * found.read_rows * costs.look
+        + learns * reads * found.read_rows * costs.look
     )
     return ServiceRate(
         reading=reads * costs.read_seconds(found.read_bytes, found.together),
