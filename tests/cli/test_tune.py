@@ -69,8 +69,8 @@ def test_cachejoin_by_the_model(master: Path, tmp_path: Path) -> None:
     assert isinstance(plan, CacheJoin)
     assert plan == CacheJoin(**best["options"])
     written = json.loads(path.read_text())
-    assert written["predicted"]["predicted_rows_per_read"] == best["predicted_rows_per_read"]
-    assert written["why"].startswith("the default loses ")
+    assert written["predicted"]["rows_per_read"] == best["predicted_rows_per_read"]
+    assert "the default loses " in written["why"]
 
 
 def test_what_was_written_can_be_built(master: Path, tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ def test_as_text_with_measurements(master: Path, sample: Path, tmp_path: Path) -
     assert result.stderr == ""
     text = " ".join(result.stdout.split())
     assert "measured" in text
-    assert "meshjoin: the default loses" in text
+    assert "the default loses" in text
     assert "as measured" in text
     assert f"Written to {path}." in text
     assert isinstance(read_plan(path), MeshJoin)
@@ -115,7 +115,7 @@ def test_as_text_with_measurements(master: Path, sample: Path, tmp_path: Path) -
 def test_as_text_by_the_model(master: Path, name: str) -> None:
     result = run(master, "--budget", "600kB", "--join", name)
     assert result.exit_code == 0, result.output
-    assert f"{name}: the default loses" in result.stdout
+    assert "the default loses" in " ".join(result.stdout.split())
     assert "measured" not in result.stdout
     assert "Written" not in result.stdout
     assert "default" in result.stdout.partition("loses")[0]

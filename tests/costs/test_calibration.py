@@ -195,7 +195,7 @@ def test_kept_and_read_back(
     assert [*path.parent.iterdir()] == [path]
     assert kept_calibration(page_file, SALES.schema) == costs
     assert at_any_rate(page_file, SALES.schema) == costs
-    assert at_any_rate(page_file, SALES.schema).source == f"{costs.source}, calibrated"
+    assert at_any_rate(page_file, SALES.schema).source == costs.source
 
 
 def test_what_is_kept_is_for_one_master_and_stream() -> None:

@@ -34,7 +34,8 @@ which one to take.
 
 Keys are those of a sample of the stream, or follow Zipf's law. Costs are those that \
 [bold]penstock calibrate[/bold] measured on this machine, or nominal ones. Reads are predicted by \
-models that are within 3 % of what the joins were counted to do; rates are as good as the costs.
+models that come within a few per cent of what joins were counted to do; rates are as good as the \
+costs.
 """
 EXAMPLES = """
 [bold]Examples[/bold]

@@ -31,7 +31,7 @@ from penstock.cli.question import (
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from penstock.costs.tuning import Tuned
+    from penstock.costs.tuning import Setting, Tuned
 
 HELP = """
 Find the split of a join's budget (bytes of a read, cache, window) with the highest rate, by the \
@@ -151,17 +151,30 @@ def _again_and_again(path: Path) -> Iterator[pa.RecordBatch]:
 
 
 def _finding(best: Tuned) -> str:
-    loss = f"the default loses {best.predicted_loss:.1%} against the best by the model"
+    """What to take, and what the default loses against it."""
+    if best.best is best.default:
+        said = "the default setting is the best"
+    else:
+        said = f"take {_setting(best.best)}"
+    said += f"; the default loses {best.predicted_loss:.1%} by the model"
     if best.measured_loss is not None:
-        loss += f", {best.measured_loss:.1%} as measured"
-    return loss
+        said += f" and {best.measured_loss:.1%} as measured"
+    return said
+
+
+def _setting(one: Setting) -> str:
+    from penstock.costs.choosing import options_of
+
+    options = options_of(one.candidate.plan)
+    del options["budget"]
+    return ", ".join(f"{n}={v}" for n, v in options.items()) or "default"
 
 
 def _print(what: str, best: Tuned) -> None:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
-    from penstock.costs.choosing import options_of, split_cells
+    from penstock.costs.choosing import split_cells
 
     console = text_console()
     console.print(what, markup=False)
@@ -182,11 +195,8 @@ def _print(what: str, best: Tuned) -> None:
         found = one.candidate.found
         if found is None:
             continue
-        options = options_of(one.candidate.plan)
-        del options["budget"]
-        is_default = one is best.default
-        name = ", ".join(f"{n}={v}" for n, v in options.items()) or "default"
-        if is_default and options:
+        name = _setting(one)
+        if one is best.default and name != "default":
             name += " (default)"
         cells = [
             name,

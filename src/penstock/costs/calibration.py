@@ -8,7 +8,6 @@ import os
 import platform
 import tempfile
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -110,10 +109,7 @@ def at_any_rate(
     master: Master, stream_schema: pa.Schema | None = None, columns: Sequence[str] | None = None
 ) -> UnitCosts:
     """The kept calibration of this master, or nominal costs."""
-    kept = kept_calibration(master, stream_schema, columns)
-    if kept is None:
-        return NOMINAL
-    return replace(kept, source=f"{kept.source}, calibrated")
+    return kept_calibration(master, stream_schema, columns) or NOMINAL
 
 
 def _path(master: Master, stream_schema: pa.Schema | None, columns: Sequence[str] | None) -> Path:

@@ -27,7 +27,9 @@ def plan_to_dict(
         "join": name,
         "options": options_of(plan),
         "why": why,
-        "predicted": {n: v for n, v in known.items() if n.startswith("predicted_")},
+        "predicted": {
+            n.removeprefix("predicted_"): v for n, v in known.items() if n.startswith("predicted_")
+        },
         "assumes": known.get("assumes"),
     }
 
