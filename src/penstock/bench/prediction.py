@@ -70,6 +70,6 @@ class Predictor:
 def calibrated(case: JoinCase, master: Master) -> UnitCosts:
     """Costs measured now, and kept for the next time."""
     workload = case.workload()
-    costs = calibrate(master, workload.schema, on=workload.key)
+    costs = calibrate(master, workload.schema, on=workload.key, budget=case.budget_bytes)
     keep_calibration(costs, master, workload.schema)
     return costs

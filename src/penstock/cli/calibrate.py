@@ -9,6 +9,7 @@ import typer
 
 from penstock.cli.output import OutputFormat, print_json, text_console
 from penstock.cli.question import (
+    BudgetOption,
     ColumnsOption,
     MasterOption,
     OnOption,
@@ -45,6 +46,7 @@ def calibrate(
     stream: StreamOption = None,
     on: OnOption = None,
     columns: ColumnsOption = None,
+    budget: BudgetOption = "50MB",
     plot: Annotated[
         Path | None,
         typer.Option(metavar="PATH", help="Also draw the curve of reads, as SVG, into this file."),
@@ -61,7 +63,7 @@ def calibrate(
         schema = None if stream is None else sample_schema(stream)
         key = key_of(on) if on else None
         added = [name.strip() for name in columns.split(",")] if columns else None
-        costs = measured(opened, schema, on=key, columns=added, progress=say)
+        costs = measured(opened, schema, on=key, columns=added, budget=budget, progress=say)
         kept = keep_calibration(costs, opened, schema, added)
         what = describe_master(opened, master)
     if plot is not None:

@@ -86,6 +86,7 @@ def plan(
             order=order,
             missing=missing,
             costs=costs,
+            budget=budget,
             say=say,
         ) as question,
     ):

@@ -101,6 +101,7 @@ def asked(
     order: Order,
     missing: float,
     costs: Costs,
+    budget: str,
     say: Callable[[str], None],
 ) -> Iterator[Question]:
     """The question, with its master open."""
@@ -132,7 +133,7 @@ def asked(
         if costs is Costs.nominal:
             known = NOMINAL
         elif costs is Costs.measure:
-            known = calibrate(opened, given, on=key, columns=added, progress=say)
+            known = calibrate(opened, given, on=key, columns=added, budget=budget, progress=say)
             keep_calibration(known, opened, given, added)
         else:
             known = at_any_rate(opened, given, added)

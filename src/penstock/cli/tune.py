@@ -104,6 +104,7 @@ def tune(
             order=order,
             missing=missing,
             costs=costs,
+            budget=budget,
             say=say,
         ) as question,
     ):

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from penstock.budget import Size, parse_bytes
 from penstock.costs.read_timing import Progress, read_curves
 from penstock.costs.row_timing import row_costs
 from penstock.costs.unit_costs import CostError, ReadCurve, UnitCosts
@@ -50,6 +51,7 @@ def calibrate(
     *,
     on: On | None = None,
     columns: Sequence[str] | None = None,
+    budget: Size = "50MB",
     progress: Progress = lambda _: None,
 ) -> UnitCosts:
     """Measure what reads of this master cost, and rows of such a stream; takes ten seconds or so.
@@ -59,6 +61,7 @@ def calibrate(
         stream_schema: the stream's columns; if left out, the key and 12 bytes beside.
         on: as in `JoinPlan.build`; the master's key if left out.
         columns: the master's columns that are added; all but the key if left out.
+        budget: that of the joins to be predicted; a sample of R of twice as many bytes is held.
         progress: is told what is measured next.
     """
     schema = default_stream(master) if stream_schema is None else stream_schema
@@ -66,7 +69,7 @@ def calibrate(
     if master.num_rows < 1:
         raise CostError("the master has no rows, so that there is nothing to measure.")
     binding = Binding.resolve(master, schema, key, "null", columns)
-    rows = row_costs(master, schema, key, columns, progress)
+    rows = row_costs(master, schema, key, columns, parse_bytes(budget), progress)
     curves = read_curves(master, binding.read_columns, progress=progress)
     return UnitCosts(curves, **rows, source=f"measured on {platform.node() or 'this machine'}")
 
