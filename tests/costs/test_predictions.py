@@ -18,6 +18,7 @@ from penstock.costs.oldest_first import oldest_first
 from penstock.costs.predictions import Prediction, Rates, predict
 from penstock.errors import OptionError
 from penstock.joins.names import NAMES, named
+from penstock.masters.coarse_pages import CoarsePages
 from penstock.streams import SalesStream
 
 BUDGET = 300_000
@@ -136,7 +137,9 @@ def test_missing_keys_are_read_for_though_all_others_are_cached() -> None:
 def test_rates_of_runs_are_computed_once(master: MemoryMaster) -> None:
     rates = Rates(ZipfKeys(0.5), master)
     assert rates.of_runs(4) is rates.of_runs(4)
-    assert rates.on_runs(2).of_runs(2) is rates.of_runs(4)
+    coarse = CoarsePages(master, 2)
+    assert rates.of_runs(2 * rates.own_pages(coarse)) is rates.of_runs(4)
+    assert rates.own_pages(master) == Rates(ZipfKeys(0.5), coarse).own_pages(coarse) == 1
     assert rates.of_runs(4).num_pages == -(-master.num_pages // 4)
     assert total(rates.of_runs(4)) == pytest.approx(1.0)
 

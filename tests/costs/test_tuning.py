@@ -13,7 +13,7 @@ from penstock.costs import tuning
 from penstock.costs.calibration import NOMINAL
 from penstock.costs.choosing import Question, options_of
 from penstock.costs.key_rates import ZipfKeys
-from penstock.costs.tuning import grid, measure, settings_table, tune
+from penstock.costs.tuning import grid, measure, tune
 from penstock.errors import BudgetError
 from penstock.joins.names import named
 from penstock.streams import SalesStream
@@ -48,7 +48,7 @@ def test_by_the_model(name: str, question: Question) -> None:
     assert found.by_measurement is None
     assert found.measured_loss is None
     assert found.best is found.by_model
-    table = settings_table(found)
+    table = [one.to_dict() for one in found.ranked]
     assert len(table) == len(found.settings)
     assert table[0]["predicted_rows_per_second"] == best
 

@@ -15,7 +15,6 @@ from penstock.costs.predictions import Rates, predict
 from penstock.costs.service_rate import service_rate
 from penstock.costs.unit_costs import UnitCosts
 from penstock.masters import Master
-from penstock.masters.coarse_pages import CoarsePages
 
 _PREDICTED = (
     "predicted_rows_per_read",
@@ -54,8 +53,7 @@ class Predictor:
             return dict.fromkeys(_PREDICTED)
         join = operator(name, self._case, self._master)
         join.push(self._workload.rows(0, self._case.batch_rows))
-        run = join.master.pages_per_read if isinstance(join.master, CoarsePages) else 1
-        found = predict(join, self._rates.on_runs(run))
+        found = predict(join, self._rates)
         rate = service_rate(join, found, self.costs, batch_rows=self._case.batch_rows)
         values = (
             found.rows_per_read,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from penstock.cli.output import OutputFormat, print_json, text_console
+from penstock.cli.question import Order
 
 if TYPE_CHECKING:
     from penstock.bench import JoinCase
@@ -52,13 +52,6 @@ As JSON, with the page file kept for the next run:
 
     penstock bench join --master /tmp/products.arrow --output json
 """
-
-
-class Order(str, Enum):
-    """Where hot products lie in R."""
-
-    unsorted = "unsorted"
-    by_frequency = "by-frequency"
 
 
 _STREAM_ROW_BYTES = 20

@@ -16,6 +16,7 @@ from penstock.cli.question import (
     StreamOption,
     describe_master,
     key_of,
+    names_of,
     sample_schema,
     saying,
 )
@@ -62,7 +63,7 @@ def calibrate(
     with open_master(master) as opened, saying() as say:
         schema = None if stream is None else sample_schema(stream)
         key = key_of(on) if on else None
-        added = [name.strip() for name in columns.split(",")] if columns else None
+        added = names_of(columns)
         costs = measured(opened, schema, on=key, columns=added, budget=budget, progress=say)
         kept = keep_calibration(costs, opened, schema, added)
         what = describe_master(opened, master)

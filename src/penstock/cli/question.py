@@ -124,7 +124,7 @@ def asked(
     with open_master(master) as opened:
         schema = default_stream(opened) if stream is None else sample_schema(stream)
         key = key_of(on) if on else list(opened.key)
-        added = [name.strip() for name in columns.split(",")] if columns else None
+        added = names_of(columns)
         profile: KeyProfile = ZipfKeys(1.0 if skew is None else skew, order.value, missing)
         if stream is not None:
             say("reading the sample")
@@ -138,6 +138,11 @@ def asked(
         else:
             known = at_any_rate(opened, given, added)
         yield Question(opened, schema, key, profile, known, added)
+
+
+def names_of(columns: str | None) -> list[str] | None:
+    """`a,b` as names; None where none are given."""
+    return [name.strip() for name in columns.split(",")] if columns else None
 
 
 def key_of(given: list[str]) -> Any:

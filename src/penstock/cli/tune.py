@@ -82,7 +82,6 @@ def tune(
 ) -> None:
     from penstock.costs.choosing import compare, pick
     from penstock.costs.plan_file import write_plan
-    from penstock.costs.tuning import settings_table
     from penstock.costs.tuning import tune as tuned_for
     from penstock.joins.names import named
 
@@ -137,7 +136,7 @@ def tune(
                 "default": best.default.to_dict(),
                 "predicted_loss_of_default": best.predicted_loss,
                 "measured_loss_of_default": best.measured_loss,
-                "settings": list(settings_table(best)),
+                "settings": [one.to_dict() for one in best.ranked],
             }
         )
         return
@@ -188,7 +187,7 @@ def _print(what: str, best: Tuned) -> None:
     measured = best.by_measurement is not None
     if measured:
         table.add_column("measured", justify="right")
-    ranked = sorted(best.settings, key=lambda one: -one.candidate.rows_per_second)
+    ranked = best.ranked
     shown = [one for n, one in enumerate(ranked) if n < _SHOWN or one.measured is not None]
     if best.default not in shown:
         shown.append(best.default)

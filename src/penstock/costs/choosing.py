@@ -20,7 +20,7 @@ from penstock.joins.names import NAMES, named
 from penstock.joins.plan import JoinPlan
 from penstock.joins.rootjoin import RootJoin
 from penstock.masters.base import Master
-from penstock.masters.coarse_pages import CoarsePages, ReadUnits
+from penstock.masters.coarse_pages import ReadUnits
 
 _CLOSE = 0.05
 """A join that needs no profile is taken if it is so near to the best."""
@@ -117,8 +117,7 @@ def weigh(name: str, plan: JoinPlan, question: Question, rates: Rates) -> Candid
     except BudgetError:  # a slice fits any budget that the join fits
         rows = max(join.sizing.slice_rows // 2, 1)
         join.push(_any_batch(question.stream_schema, rows))
-    run = join.master.pages_per_read if isinstance(join.master, CoarsePages) else 1
-    found = predict(join, rates.on_runs(run))
+    found = predict(join, rates)
     rate = service_rate(join, found, question.costs, batch_rows=rows)
     return Candidate(name, plan, found, rate)
 

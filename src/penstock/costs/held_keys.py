@@ -28,8 +28,7 @@ class HeldKeys:
 
     @classmethod
     def of(cls, rates: KeyRates, chance: Floats, returning: Returning = NONE_RETURNS) -> HeldKeys:
-        left = np.concatenate(([0.0], np.cumsum(rates.keys * (1.0 - chance))))
-        waiting = np.maximum(left[rates.starts[1:]] - left[rates.starts[:-1]], 0.0)
+        waiting = rates.by_page(rates.keys * (1.0 - chance))
         keys = float((chance * rates.weight_of_key).sum())
         return cls(chance, waiting + rates.missing, keys, returning)
 

@@ -60,8 +60,12 @@ class KeyRates:
 
     def of_page(self) -> Floats:
         """The rate of each page, keys that R lacks included."""
-        sums = np.concatenate(([0.0], np.cumsum(self.keys)))
-        return np.maximum(sums[self.starts[1:]] - sums[self.starts[:-1]], 0.0) + self.missing
+        return self.by_page(self.keys) + self.missing
+
+    def by_page(self, of_keys: Floats) -> Floats:
+        """What each page's keys have of this in all; of no key is it negative."""
+        sums = np.concatenate(([0.0], np.cumsum(of_keys)))
+        return np.maximum(sums[self.starts[1:]] - sums[self.starts[:-1]], 0.0)
 
     def thinned(self, most_keys: int) -> KeyRates:
         """Rates of about so many keys at the most: pages with the hottest keys, and every so many
@@ -145,14 +149,9 @@ class ZipfKeys:
     def on(self, master: Master) -> KeyRates:
         pages, rows = max(master.num_pages, 1), max(master.num_rows, 1)
         chosen, weights = pages_to_look_at(pages, rows, self.order)
-        edges = (np.arange(pages + 1) * rows // pages) if len(chosen) == pages else None
-        if edges is None:
-            sizes = ((chosen + 1) * rows // pages) - (chosen * rows // pages)
-            starts = np.concatenate(([0], np.cumsum(sizes)))
-        else:
-            starts = edges
+        first = chosen * rows // pages
+        starts = np.concatenate(([0], np.cumsum((chosen + 1) * rows // pages - first)))
         if self.order == "by-frequency":
-            first = chosen * rows // pages
             ranks = np.repeat(first - starts[:-1], np.diff(starts)) + np.arange(starts[-1]) + 1.0
         else:
             ranks = _ranks_anywhere(starts, weights, rows)

@@ -215,7 +215,7 @@ def paying(
     state = _window(rates, held, free, room, key_nbytes, row_nbytes, block)
     for step in range(_SETTLING):
         held = HeldKeys.of(rates, chance)
-        if step % 4 == 0:
+        if step and step % 4 == 0:
             state = _window(rates, held, free, room, key_nbytes, row_nbytes, block)
         window = max(room - held.keys * key_nbytes, _LEAST_WINDOW * free)
         used = state.longest_wait

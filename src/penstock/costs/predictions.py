@@ -100,21 +100,19 @@ class Rates:
     def __init__(self, profile: KeyProfile, master: Master) -> None:
         self.profile, self.master = profile, master
         self._known: dict[int, KeyRates] = {}
-        self._pages = 1
 
     def of_runs(self, pages: int) -> KeyRates:
         """The rates where so many neighbouring pages are read as one."""
-        run = pages * self._pages
-        if run not in self._known:
-            master = self.master if run == 1 else CoarsePages(self.master, run)
-            self._known[run] = self.profile.on(master).thinned(_MOST_KEYS)
-        return self._known[run]
+        if pages not in self._known:
+            master = self.master if pages == 1 else CoarsePages(self.master, pages)
+            self._known[pages] = self.profile.on(master).thinned(_MOST_KEYS)
+        return self._known[pages]
 
-    def on_runs(self, pages: int) -> Rates:
-        """The same for a join to which so many pages are one."""
-        coarse = Rates(self.profile, self.master)
-        coarse._known, coarse._pages = self._known, pages
-        return coarse
+    def own_pages(self, master: Master) -> int:
+        """How many of the pages that these rates are of are one to a join on this master."""
+        if isinstance(master, CoarsePages) and master is not self.master:
+            return master.pages_per_read
+        return 1
 
 
 @dataclass(frozen=True)
@@ -134,6 +132,9 @@ class _Steady:
 
 def predict(join: SemiStreamJoin, rates: Rates) -> Prediction:
     """What this join, which was just built, will do in the steady state.
+
+    `rates` are those on the master's own pages, also where the plan's `read_bytes` makes several of
+    them one.
 
     A first batch that was pushed, and whose answers nobody has asked for yet, shows how large
     batches are: their bytes are the window's.
@@ -181,7 +182,7 @@ def _steady(join: SemiStreamJoin, all_rates: Rates, run: int) -> _Steady:
     if isinstance(plan, MeshJoin):
         steps = -(-join.master.num_pages // run)
         return _Steady(steps / slots, 1.0, slots, beyond="; all of R is read for each window")
-    rates = all_rates.of_runs(run)
+    rates = all_rates.of_runs(run * all_rates.own_pages(join.master))
     if isinstance(plan, Ssij):
         asked = float((rates.weights * -np.expm1(-rates.of_page() * slots)).sum())
         return _Steady(asked / slots, 1.0, slots / 2.0, beyond="; no block cached")

@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from penstock.costs.key_rates import Floats
 from penstock.costs.read_timing import Progress
+from penstock.costs.service_rate import learns
 from penstock.joins.base import SemiStreamJoin
 from penstock.joins.binding import On
 from penstock.joins.cachejoin import CacheJoin
@@ -207,8 +208,7 @@ def _measured(
     left = after.rows_read_for - before.rows_read_for
     pages, turns = after.page_reads - before.page_reads, master.calls - calls
     probes = rows if join.cache is not None else 0
-    learns = join.admission is not None or isinstance(join.plan, RootJoin)
-    looked = pages * master.num_rows / max(master.num_pages, 1) if learns else 0
+    looked = pages * master.num_rows / max(master.num_pages, 1) if learns(join) else 0
     weighed = turns if isinstance(join.plan, RootJoin) else 0
     steps = (rows, probes, hits + left, rows - hits, left, pages, turns, pieces, looked, weighed)
     return np.array(steps, dtype=np.float64), seconds - (master.seconds - reads)

@@ -36,6 +36,11 @@ class ServiceRate:
         return self.reading + self.working
 
 
+def learns(join: SemiStreamJoin) -> bool:
+    """Whether a join looks at the rows of R that it reads, to see which to cache."""
+    return join.admission is not None or isinstance(join.plan, RootJoin)
+
+
 def service_rate(
     join: SemiStreamJoin, found: Prediction, costs: UnitCosts, *, batch_rows: int = _BATCH_ROWS
 ) -> ServiceRate:
@@ -49,7 +54,6 @@ def service_rate(
     if found.hit_share:
         pieces += slices * ceil(found.hit_share / slices / sizing.output_rows)
     caches = join.cache is not None
-    learns = join.admission is not None or isinstance(join.plan, RootJoin)
     nanoseconds = (
         costs.take
         + caches * costs.probe
@@ -58,7 +62,7 @@ def service_rate(
         + found.pages_per_row * costs.page
         + turns * (costs.turn + isinstance(join.plan, RootJoin) * costs.choose)
         + pieces * costs.piece
-        + learns * reads * found.read_rows * costs.look
+        + learns(join) * reads * found.read_rows * costs.look
     )
     return ServiceRate(
         reading=reads * costs.read_seconds(found.read_bytes, found.together),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.budget import Size, parse_bytes
-from penstock.costs.choosing import Candidate, Question, options_of, read_sizes, weigh
+from penstock.costs.choosing import Candidate, Question, read_sizes, weigh
 from penstock.errors import BudgetError
 from penstock.joins.base import SemiStreamJoin
 from penstock.joins.cachejoin import CachePlan
@@ -55,7 +55,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Tuned:
-    """The settings of one join, the best by the model first.
+    """The settings of one join.
 
     Attributes:
         name: the join.
@@ -68,8 +68,13 @@ class Tuned:
     default: Setting
 
     @property
+    def ranked(self) -> list[Setting]:
+        """All settings, the best by the model first."""
+        return sorted(self.settings, key=lambda one: -one.candidate.rows_per_second)
+
+    @property
     def by_model(self) -> Setting:
-        return max(self.settings, key=lambda one: one.candidate.rows_per_second)
+        return self.ranked[0]
 
     @property
     def by_measurement(self) -> Setting | None:
@@ -206,9 +211,3 @@ def _that_fit(batches: Iterable[pa.RecordBatch], join: SemiStreamJoin) -> Iterat
     for batch in batches:
         rows = max(batch.num_rows * most // max(batch.nbytes, 1), 64)
         yield from (batch.slice(at, rows) for at in range(0, batch.num_rows, rows))
-
-
-def settings_table(tuned: Tuned) -> Sequence[dict[str, Any]]:
-    """Every setting as plain values, the best by the model first."""
-    ranked = sorted(tuned.settings, key=lambda one: -one.candidate.rows_per_second)
-    return [{**one.to_dict(), "options": options_of(one.candidate.plan)} for one in ranked]
