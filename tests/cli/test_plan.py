@@ -61,14 +61,14 @@ def of_all(master: Path) -> Any:
     return answer(master, "--budget", "600kB")
 
 
-def test_every_join_is_there_the_fastest_first(of_all: Any, master: Path) -> None:
+def test_every_join_is_there_least_reading_first(of_all: Any, master: Path) -> None:
     assert of_all["master"] == str(master)
     assert of_all["budget"] == "600kB"
     assert of_all["assumes"] == "Zipf 1, R unsorted"
     joins = of_all["joins"]
     assert sorted(one["join"] for one in joins) == sorted(NAMES)
-    rates = [one["predicted_rows_per_second"] for one in joins]
-    assert rates == sorted(rates, reverse=True)
+    reading = [one["reading_seconds_per_row"] for one in joins]
+    assert reading == sorted(reading)
     for one in joins:
         assert one["refused"] is None
         assert one["predicted_rows_per_read"] >= 1.0
@@ -80,7 +80,7 @@ def test_one_is_picked_and_it_says_why(of_all: Any) -> None:
     taken = of_all["pick"]
     assert taken["join"] in NAMES
     assert taken["options"]["budget"] == "600kB"
-    assert "highest predicted rate" in taken["why"]
+    assert "least predicted reading" in taken["why"]
 
 
 def test_as_text(master: Path) -> None:
@@ -92,7 +92,7 @@ def test_as_text(master: Path) -> None:
     assert "Zipf 1.2, R unsorted, 10% of keys missing" in result.stdout
     shown = [line.split()[0] for line in lines if line.strip()]
     assert [name for name in shown if name in NAMES] == ["sscj", "hybridjoin", "inlj"]
-    assert "Take sscj (budget='600kB'): the highest predicted rate," in result.stdout
+    assert "Take sscj (budget='600kB'): the least predicted reading," in result.stdout
     assert "…" not in result.stdout
 
 
@@ -106,8 +106,8 @@ def test_it_fits(master: Path, width: int) -> None:
     assert max(map(len, table.splitlines())) <= width
     for name in joins.split(","):
         assert any(line.split()[:1] == [name] for line in table.splitlines())
-    assert ("a read for each row" in text) == (width >= 100)
-    assert ("widen the terminal" in text) == (width < 100)
+    assert ("a read for each row" in text) == (width >= 110)
+    assert ("widen the terminal" in text) == (width < 110)
 
 
 def test_all_of_r_fits(master: Path) -> None:

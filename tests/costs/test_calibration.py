@@ -22,7 +22,8 @@ from penstock.costs.calibration import (
     keep_calibration,
     kept_calibration,
 )
-from penstock.costs.row_timing import STEPS, _nearest, _plain
+from penstock.costs.row_timing import COSTS, _explaining, _nearest, _plain, _Run
+from penstock.costs.service_rate import KINDS
 from penstock.costs.unit_costs import CostError, UnitCosts
 from penstock.masters import Master, PageFileMaster, build_master
 from penstock.streams import SalesStream
@@ -40,9 +41,9 @@ def page_file(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageFileMast
 
 @pytest.fixture(autouse=True, scope="module")
 def _soon_done() -> Iterator[None]:
-    """Half of the settings, each for as short as can be."""
+    """A setting of each kind, each for as short as can be."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(row_timing, "_CASES", row_timing._CASES[1::2])
+        patch.setattr(row_timing, "_CASES", row_timing._CASES[::3])
         patch.setattr(row_timing, "_SECONDS", 0.02)
         patch.setattr(read_timing, "_SECONDS", 0.005)
         yield
@@ -64,9 +65,11 @@ def small(rows: int = 500, page_rows: int = 10) -> MemoryMaster:
 
 
 def assert_makes_sense(costs: UnitCosts, master: Master) -> None:
-    rows = [getattr(costs, step) for step in STEPS]
-    assert all(isfinite(cost) and cost >= 0.0 for cost in rows)
-    assert sum(rows) > 0.0
+    assert set(costs.kinds) == set(KINDS)
+    for kind in costs.kinds.values():
+        assert set(kind) == set(COSTS)
+        assert all(isfinite(cost) and cost >= 0.0 for cost in kind.values())
+    assert sum(cost for kind in costs.kinds.values() for cost in kind.values()) > 0.0
     assert min(costs.reads) == 1
     for curve in costs.reads.values():
         assert curve.nbytes[0] == pytest.approx(master.data_nbytes / master.num_pages)
@@ -84,8 +87,10 @@ def test_a_page_file(measured: tuple[UnitCosts, list[str]], page_file: PageFileM
     # 295 pages: an eighth of them at the most is asked for together.
     assert {n: len(curve.nbytes) for n, curve in costs.reads.items()} == {1: 6, 4: 4, 16: 2}
     assert costs.source.startswith("measured on ")
-    assert said[:3] == ["reading a sample of R", "HYBRIDJOIN, 1 of 4", "CACHEJOIN, 2 of 4"]
-    assert len(said) == 5 + 12
+    assert said[12:15] == ["reading keys of R", "ROOTJOIN, 1 of 4", "HYBRIDJOIN, 2 of 4"]
+    assert len(said) == 12 + 5
+    assert costs.kinds["hybridjoin"]["probe"] == 0.0
+    assert costs.kinds["rootjoin"]["look"] == 0.0
 
 
 def test_texts_dates_and_a_composite_key() -> None:
@@ -112,9 +117,8 @@ def test_texts_dates_and_a_composite_key() -> None:
     [None, pa.schema([("id", pa.int32()), *((f"t{i}", pa.string()) for i in range(12))])],
     ids=["default", "wide, keys too small"],
 )
-def test_one_page_of_all_rows(stream: pa.Schema | None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_page_of_all_rows(stream: pa.Schema | None) -> None:
     """Wider than the budget of a measurement, with keys that a stream's type cannot hold."""
-    monkeypatch.setattr(row_timing, "_CASES", row_timing._CASES[1:2])
     count = 10_000
     columns = {f"v{i}": np.arange(count) for i in range(15)}
     table = pa.table({"id": np.arange(count) + 2**40, **columns})
@@ -164,21 +168,47 @@ def test_known_costs_are_recovered() -> None:
     random = np.random.default_rng(3)
     true = np.array([20e-9, 0.0, 300e-9, 0.0, 50e-6])
     counts = random.integers(1, 1000, (40, 5)) * np.array([1000.0, 1000.0, 500.0, 100.0, 1.0])
-    found = _nearest(counts, counts @ true)
+    found = _nearest(counts, counts @ true, counts @ true)
     assert found == pytest.approx(true, rel=1e-3, abs=1e-12)
 
 
 def test_no_cost_is_below_zero() -> None:
     """Whatever would explain the seconds best if it might be."""
     counts = np.array([[100.0, 1.0], [100.0, 50.0], [100.0, 100.0]])
-    found = _nearest(counts, np.array([3.0, 2.0, 1.0]))
+    found = _nearest(counts, np.array([3.0, 2.0, 1.0]), np.ones(3))
     assert found[0] > 0.0
     assert found[1] == 0.0
 
 
 def test_a_step_that_was_never_taken_costs_nothing() -> None:
-    found = _nearest(np.array([[10.0, 0.0], [20.0, 0.0]]), np.array([1.0, 2.0]))
+    found = _nearest(np.array([[10.0, 0.0], [20.0, 0.0]]), np.array([1.0, 2.0]), np.ones(2))
     assert found == pytest.approx([0.1, 0.0])
+
+
+def test_runs_are_explained_step_by_step() -> None:
+    """What a cost is part of in several steps is added up."""
+    random = np.random.default_rng(5)
+    in_step = {
+        "filing": {"add": 40e-9, "turn": 60e-6},
+        "answering": {"remove": 80e-9, "turn": 90e-6},
+        "putting out": {"emit": 20e-9, "piece": 150e-6},
+        "reading": {},
+    }
+    runs = []
+    for _ in range(6):
+        turns = int(random.integers(10, 400))
+        rows = turns * int(random.integers(100, 9_000))
+        counts = dict.fromkeys(COSTS, 0.0) | dict.fromkeys(("add", "remove", "emit"), float(rows))
+        counts |= {"turn": float(turns), "piece": 3.0 * turns}
+        steps = dict.fromkeys((*row_timing._EXPLAINED, "reading"), 0.0)
+        steps |= {
+            s: sum(counts[c] * each for c, each in part.items()) for s, part in in_step.items()
+        }
+        runs.append(_Run(counts, {**steps, "reading": 1.0}))
+    found = _explaining(runs)
+    wanted = {"add": 40.0, "remove": 80.0, "emit": 20.0, "turn": 150e3, "piece": 150e3}
+    assert {cost: found[cost] for cost in wanted} == pytest.approx(wanted, rel=0.02)
+    assert sum(found.values()) == pytest.approx(sum(wanted.values()), rel=0.02)
 
 
 # --- kept and found again ------------------------------------------------------------------------

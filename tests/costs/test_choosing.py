@@ -61,14 +61,14 @@ def reads_that_cost(fixed: float, per_byte: float) -> UnitCosts:
 # --- all of them compared ------------------------------------------------------------------------
 
 
-def test_the_fastest_comes_first_and_none_is_left_out(master: MemoryMaster) -> None:
+def test_least_reading_comes_first_and_none_is_left_out(master: MemoryMaster) -> None:
     said: list[str] = []
     found = compare(question(master), 600_000, QUICK, progress=said.append)
     assert said == list(QUICK)
     assert sorted(one.name for one in found) == sorted(QUICK)
-    rates = [one.rows_per_second for one in found]
-    assert rates == sorted(rates, reverse=True)
-    assert all(0.0 < rate < inf for rate in rates)
+    reading = [one.reading_seconds for one in found]
+    assert reading == sorted(reading)
+    assert all(0.0 < one.rows_per_second < inf for one in found)
     assert found[-1].name == "inlj"
     assert next(one.plan for one in found if one.name == "rootjoin").pack  # type: ignore[attr-defined]
 
@@ -133,36 +133,40 @@ def test_options_are_those_that_differ() -> None:
 # --- the one to take -----------------------------------------------------------------------------
 
 
-def candidate(name: str, rate: float, *, whole: bool = False) -> Candidate:
+def candidate(name: str, reading: float, *, whole: bool = False) -> Candidate:
     found = Prediction(name, 0.1, 0.5, 1.0, 1.0, 1.0, 2000.0, 1, 1.0, 1, 1.0, whole, "Zipf 1")
-    return Candidate(name, named(name), found, ServiceRate(0.0, 1.0 / rate, False))
+    return Candidate(name, named(name), found, ServiceRate(reading, 1e-6))
 
 
-def test_the_fastest_is_taken() -> None:
-    taken, why = pick([candidate("cachejoin", 3e6), candidate("rootjoin", 2e6)])
+def test_the_one_that_reads_least_is_taken() -> None:
+    taken, why = pick([candidate("rootjoin", 106e-9), candidate("cachejoin", 100e-9)])
     assert taken.name == "cachejoin"
-    assert why == "the highest predicted rate, 3.00 M rows/s"
-
-
-def test_rootjoin_is_taken_if_it_is_nearly_as_fast() -> None:
-    taken, why = pick([candidate("cachejoin", 1e6), candidate("rootjoin", 0.951e6)])
-    assert taken.name == "rootjoin"
-    assert why.startswith("within 5% of the highest predicted rate (cachejoin, 1.00 M rows/s)")
-    assert pick([candidate("cachejoin", 1e6), candidate("rootjoin", 0.949e6)])[0].name != "rootjoin"
-
-
-def test_rootjoin_is_the_fastest() -> None:
-    taken, why = pick([candidate("rootjoin", 2e6), candidate("cachejoin", 4_560.0)])
-    assert taken.name == "rootjoin"
-    assert why == (
-        "the highest predicted rate, 2.00 M rows/s; cachejoin comes next with 4.6 k rows/s"
+    assert why == "the least predicted reading, 100 ns a row; rootjoin comes next with 106 ns"
+    assert pick([candidate("cachejoin", 23e-6)])[1] == (
+        "the least predicted reading, 23.0 µs a row"
     )
-    assert pick([candidate("rootjoin", 2e6)])[1] == "the highest predicted rate, 2.00 M rows/s"
 
 
-def test_all_of_r_held_goes_before_any_rate() -> None:
-    held = candidate("rootjoin", 1e3, whole=True)
-    taken, why = pick([candidate("cachejoin", 1e6), held])
+def test_rootjoin_is_taken_if_it_reads_little_more() -> None:
+    taken, why = pick([candidate("cachejoin", 100e-9), candidate("rootjoin", 104e-9)])
+    assert taken.name == "rootjoin"
+    assert why.startswith("within 5% of the least predicted reading (cachejoin, 100 ns a row), and")
+    taken, why = pick([candidate("cachejoin", 100e-9), candidate("rootjoin", 99e-9)])
+    assert taken.name == "rootjoin"
+    assert why.startswith("the least predicted reading, 99 ns a row")
+
+
+def test_what_cannot_be_built_is_left_out() -> None:
+    refused = Candidate("meshjoin", named("meshjoin"), None, None, "meshjoin needs at least 9 MB")
+    good = candidate("cachejoin", 1e-7)
+    assert pick([refused, good])[0] is good
+    with pytest.raises(BudgetError, match="needs at least 9 MB"):
+        pick([refused])
+
+
+def test_all_of_r_held_goes_before_any_reading() -> None:
+    held = candidate("rootjoin", 1e-3, whole=True)
+    taken, why = pick([candidate("cachejoin", 1e-9), held])
     assert taken is held
     assert why == "all of R fits the budget: it is read once and held"
     assert held.found is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,9 +16,11 @@ from penstock.costs.calibration import default_stream
 from penstock.costs.key_rates import KeyRates, Order, ZipfKeys
 from penstock.costs.longest_wait import longest_wait
 from penstock.costs.oldest_first import oldest_first
-from penstock.costs.predictions import Prediction, Rates, predict
+from penstock.costs.predictions import Prediction, Rates, hits_at_once, predict
 from penstock.errors import OptionError
 from penstock.joins.names import NAMES, named
+from penstock.joins.rootjoin import RootJoin, RootJoinOperator
+from penstock.masters import PageFileMaster, build_master
 from penstock.masters.coarse_pages import CoarsePages
 from penstock.streams import SalesStream
 
@@ -242,3 +245,28 @@ def test_missing_keys_wait_like_others(master: MemoryMaster) -> None:
 def test_a_profile_that_cannot_be(wrong: dict[str, float]) -> None:
     with pytest.raises(OptionError, match=next(iter(wrong))):
         ZipfKeys(**wrong)  # type: ignore[arg-type]
+
+
+# --- every row at once ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("skew", "near"), [(1.0, 0.05), (1.2, 0.03)])
+def test_hits_of_a_join_that_is_flushed_again_and_again(
+    skew: float, near: float, tmp_path: Path
+) -> None:
+    sales = SalesStream(products=40_000, skew=skew, seed=3)
+    build_master(sales.master_table(), tmp_path / "r.arrow", "product_id", page_bytes=8192)
+    with PageFileMaster(tmp_path / "r.arrow") as opened:
+        join = RootJoin(budget="2MB").build(opened, sales.schema, on="product_id")
+        assert isinstance(join, RootJoinOperator)
+        most = hits_at_once(join, Rates(ZipfKeys(skew), opened))
+        thinned = hits_at_once(join, Rates(ZipfKeys(skew), opened, most_keys=1 << 13))
+        before = join.stats
+        for at in range(0, 400_000, 4_000):
+            if at == 280_000:
+                before = join.stats
+            for _ in [*join.push(sales.rows(at, at + 4_000)), *join.flush()]:
+                pass
+    share = (join.stats.cache_hits - before.cache_hits) / 120_000
+    assert most - near < share <= most
+    assert thinned == pytest.approx(most, abs=0.01)

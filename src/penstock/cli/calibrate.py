@@ -28,8 +28,9 @@ HELP = """
 Measure what reads of a master cost on this machine, by their size and by how many are under way, \
 and what a row of the stream costs in each step of a join.
 
-Takes ten to twenty seconds, reads some hundred pages, and is kept for [bold]penstock plan[/bold], \
-[bold]penstock tune[/bold] and later runs: per machine, master and stream.
+Takes half a minute, reads the keys of a part of R and some thousand pages, and is kept for \
+[bold]penstock plan[/bold], [bold]penstock tune[/bold] and later runs: per machine, master and \
+stream.
 """
 EXAMPLES = """
 [bold]Examples[/bold]
@@ -102,29 +103,38 @@ def _print_reads(console: Any, costs: UnitCosts) -> None:
     console.print(table)
 
 
-_STEPS = {
+_COSTS = {
     "take": "take a row of the stream in",
     "probe": "look it up in the cache",
-    "add": "put it into the window",
-    "remove": "take it off the window",
+    "add": "find its page, put it into the window",
+    "remove": "take it off again, and match it",
     "emit": "put it out",
-    "page": "for each page read, beside its rows",
-    "look": "for each row of R that a cache learns from",
-    "turn": "for each call to read",
-    "choose": "and for each where all pages are weighed (ROOTJOIN)",
+    "slice": "for each batch taken in",
     "piece": "for each batch put out",
+    "turn": "for each call to read",
+    "page": "for each page of it",
+    "learn": "for each page that a cache learns from",
+    "look": "and for each row of R on it",
+    "choose": "for each choice of pages",
+    "weigh": "and for each page, to weigh its keys",
 }
 
 
 def _print_rows(console: Any, costs: UnitCosts) -> None:
+    from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
-    table = Table.grid(padding=(0, 2))
-    table.add_column(justify="right")
-    for name, meaning in _STEPS.items():
-        nanoseconds = getattr(costs, name)
-        long = nanoseconds >= 10_000
-        cost = f"{nanoseconds / 1e3:,.0f} µs" if long else f"{nanoseconds:,.0f} ns"
-        table.add_row(cost, meaning)
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("in a join like")
+    for kind in costs.kinds:
+        table.add_column(kind, justify="right")
+    for name, meaning in _COSTS.items():
+        each = [_cost(known[name]) for known in costs.kinds.values()]
+        table.add_row(meaning, *each)
     console.print(table)
-    console.print()
+
+
+def _cost(nanoseconds: float) -> str:
+    if nanoseconds >= 10_000:
+        return f"{nanoseconds / 1e3:,.0f} µs"
+    return f"{nanoseconds:,.0f} ns" if nanoseconds >= 0.5 else "–"

@@ -48,7 +48,7 @@ With the keys that the stream really has, and costs measured first:
         --costs measure
 """
 
-_WIDE = 100
+_WIDE = 110
 """Columns of a terminal that has room for what each join assumes."""
 
 
@@ -128,6 +128,7 @@ def _print(
     table.add_column("rows/s", justify="right", no_wrap=True)
     wide = console.width >= _WIDE
     if wide:
+        table.add_column("reading\na row", justify="right", no_wrap=True)
         table.add_column("assumes beside", overflow="fold")
     for one in found:
         if one.found is None:
@@ -141,13 +142,13 @@ def _print(
             f"{one.found.hit_share:.0%}",
             short_count(per_read) if per_read is not None else "–",
             short_count(one.rows_per_second),
-            *([beyond] if wide else []),
+            *([one.reading_cell(), beyond] if wide else []),
             style=style,
         )
     console.print(table)
     if not wide:
         console.print(
-            "What each assumes beside is left out; widen the terminal or use --output json.",
+            "What each reads and assumes is left out; widen the terminal or use --output json.",
             style="dim",
         )
     for one in found:

@@ -9,12 +9,13 @@ import platform
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import median
 
 import pyarrow as pa
 
 from penstock.budget import Size, parse_bytes
 from penstock.costs.read_timing import Progress, read_curves
-from penstock.costs.row_timing import row_costs
+from penstock.costs.row_timing import RowCosts, row_costs
 from penstock.costs.unit_costs import CostError, ReadCurve, UnitCosts
 from penstock.joins.binding import Binding, On
 from penstock.masters.base import Master
@@ -69,9 +70,17 @@ def calibrate(
     if master.num_rows < 1:
         raise CostError("the master has no rows, so that there is nothing to measure.")
     binding = Binding.resolve(master, schema, key, "null", columns)
-    rows = row_costs(master, schema, key, columns, parse_bytes(budget), progress)
     curves = read_curves(master, binding.read_columns, progress=progress)
-    return UnitCosts(curves, **rows, source=f"measured on {platform.node() or 'this machine'}")
+    rows = row_costs(master, schema, key, columns, parse_bytes(budget), progress)
+    curves[1] = _between_work(curves[1], rows)
+    source = f"measured on {platform.node() or 'this machine'}"
+    return UnitCosts(curves, **rows.kinds["rootjoin"], kinds=rows.kinds, source=source)
+
+
+def _between_work(alone: ReadCurve, rows: RowCosts) -> ReadCurve:
+    """A read between other work takes longer than one that follows another."""
+    longer = [seconds / max(alone.of(size), 1e-9) for size, seconds in rows.reads]
+    return alone.times(max(median(longer), 1.0)) if longer else alone
 
 
 def kept_calibration(

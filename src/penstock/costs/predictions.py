@@ -97,15 +97,15 @@ class Prediction:
 class Rates:
     """A profile's rates on a master's pages and on runs of them, each computed once."""
 
-    def __init__(self, profile: KeyProfile, master: Master) -> None:
-        self.profile, self.master = profile, master
+    def __init__(self, profile: KeyProfile, master: Master, *, most_keys: int = _MOST_KEYS) -> None:
+        self.profile, self.master, self._most_keys = profile, master, most_keys
         self._known: dict[int, KeyRates] = {}
 
     def of_runs(self, pages: int) -> KeyRates:
         """The rates where so many neighbouring pages are read as one."""
         if pages not in self._known:
             master = self.master if pages == 1 else CoarsePages(self.master, pages)
-            self._known[pages] = self.profile.on(master).thinned(_MOST_KEYS)
+            self._known[pages] = self.profile.on(master).thinned(self._most_keys)
         return self._known[pages]
 
     def own_pages(self, master: Master) -> int:
@@ -171,6 +171,17 @@ def predict(join: SemiStreamJoin, rates: Rates) -> Prediction:
         whole=whole,
         assumes=f"{rates.profile}{found.beyond}",
     )
+
+
+def hits_at_once(join: RootJoinOperator, rates: Rates) -> float:
+    """The share of the rows that ROOTJOIN's cache answers, at most, where it is flushed again and
+    again and its master can look single rows up.
+
+    That is, with the keys that are asked for most, in all bytes that the window can spare.
+    """
+    known = rates.of_runs(rates.own_pages(join.master))
+    held = hottest_held(known, join.most_cache_at_once() / _key_nbytes(join))
+    return max(1.0 - float((known.weights * held.waiting).sum()), 0.0)
 
 
 def _steady(join: SemiStreamJoin, all_rates: Rates, run: int) -> _Steady:

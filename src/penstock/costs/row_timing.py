@@ -1,19 +1,20 @@
 """What rows cost on the engine as it is: short runs of real joins, and the costs that explain them.
 
-A sample of R, twice the budget if R has so many bytes, is held in memory, so that reads cost next
-to nothing, and three joins run on it in several settings, each until its window is full and a while
-beyond; and one that holds all of a smaller sample. The budget is the one that is asked about,
-because rows of a large window are farther from the processor, and pieces of a small one are
-shorter. Each run says how often every step was taken and how long all of them took; the costs of
-the steps are those, none below zero, that come nearest to all runs (least squares of relative
-errors).
+A join of each kind runs on the master itself, in several settings, until its window is full and a
+while beyond, for a stream whose keys are on some of R's pages; and one holds all of a few pages.
+The budget is the one that is asked about, because rows of a large window are farther from the
+processor, and pieces of a small one are shorter. A clock tells the join's steps apart. Each run
+says how often everything was done and how long each step took; the costs are those, none below
+zero, that come nearest to all runs of a kind, step by step (least squares, by the seconds of each
+run). Each kind has costs of its own: what else a join does empties the processor's caches.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +22,9 @@ import pyarrow as pa
 
 from penstock.costs.key_rates import Floats
 from penstock.costs.read_timing import Progress
-from penstock.costs.service_rate import learns
+from penstock.costs.service_rate import HELD, KINDS, ONE_BY_ONE, kind_of
+from penstock.costs.work_clock import CHOOSING, PROBING, READING, TAKING, WorkClock
+from penstock.errors import BudgetError
 from penstock.joins.base import SemiStreamJoin
 from penstock.joins.binding import On
 from penstock.joins.cachejoin import CacheJoin
@@ -32,39 +35,77 @@ from penstock.keys import Int64s
 from penstock.masters.base import Master
 from penstock.masters.memory import MemoryMaster
 
-STEPS = ("take", "probe", "emit", "add", "remove", "page", "turn", "piece", "look", "choose")
-_MOST_BYTES, _TIMES_BUDGET = 100_000_000, 2.0
-"""Bytes of the sample, at most; and as a multiple of the budget."""
+COSTS = (
+    *("take", "probe", "emit", "add", "remove", "page", "turn", "slice", "piece"),
+    *("learn", "look", "choose", "weigh"),
+)
+_OTHER = "between the steps"
+_EXPLAINED = {
+    TAKING: ("take", "add", "slice"),
+    PROBING: ("probe",),
+    "filing": ("add", "slice", "turn"),
+    "opening": ("page", "turn"),
+    "answering": ("remove", "page", "turn"),
+    "learning": ("learn", "look", "choose", "weigh"),
+    "putting out": ("emit", "piece"),
+    CHOOSING: ("choose", "turn"),
+    _OTHER: ("piece",),
+}
+"""The costs that the seconds of each step are made of."""
+_MOST_BYTES, _TIMES_BUDGET = 400_000_000, 8.0
+"""Bytes of the pages that keys are on, at most; and as a multiple of the budget."""
+_LEAST_TIMES = 2.0
+"""The bytes of R are such a multiple of the budget, or the budget is less than what is asked."""
+_LEAST_BUDGET = 400_000
+_WHOLE_PART = 4
+"""A few pages that a join holds all of take such a part of its budget."""
 _BATCH = 16_384
 _BATCH_PART = 8
-"""A batch takes at most such a part of the budget, and so does a page."""
+"""A batch takes at most such a part of the budget."""
+_FILLING, _WINDOWS = 1.5, 2.0
+"""Seconds, or windows of rows, before anything counts."""
 _SECONDS = 0.25
-_SWEEPS = 4_000
+_SWEEPS = 400
 
 
 @dataclass(frozen=True)
 class _Case:
-    """A setting of a run: which join, how much smaller its pages are than R's, and how skewed.
+    """A setting of a run: which join, how many pages are one read, and how skewed the stream is.
 
-    With `whole` the sample is so small that all of it is held.
+    With `whole` R is so small that all of it is held; `part` is the budget's.
     """
 
     plan: type[JoinPlan]
-    pages_smaller: int
+    pages_per_read: int
     skew: float
+    part: float = 1.0
     whole: bool = False
 
 
 _CASES = (
     _Case(RootJoin, 1, 1.0, whole=True),
     _Case(HybridJoin, 1, 0.0),
-    _Case(HybridJoin, 4, 1.0),
+    _Case(HybridJoin, 1, 1.0, part=0.25),
+    _Case(HybridJoin, 4, 0.5),
     _Case(CacheJoin, 1, 1.0),
+    _Case(CacheJoin, 1, 0.0, part=0.25),
     _Case(CacheJoin, 4, 0.5),
     _Case(RootJoin, 1, 0.0),
-    _Case(RootJoin, 2, 1.0),
-    _Case(RootJoin, 8, 0.5),
+    _Case(RootJoin, 1, 1.0),
+    _Case(RootJoin, 1, 0.5, part=0.5),
+    _Case(RootJoin, 8, 1.0),
 )
+
+
+@dataclass(frozen=True)
+class RowCosts:
+    """Nanoseconds of each of `COSTS` in each kind of join; and seconds of reads between the work.
+
+    `reads` has the bytes and the seconds of a read, for each run that made them one by one.
+    """
+
+    kinds: dict[str, dict[str, float]]
+    reads: list[tuple[float, float]]
 
 
 def row_costs(
@@ -74,74 +115,81 @@ def row_costs(
     columns: Sequence[str] | None,
     budget: int,
     progress: Progress,
-) -> dict[str, float]:
-    """Nanoseconds of each of `STEPS`, for joins of this budget."""
-    progress("reading a sample of R")
-    rows = _sample(master, min(int(_TIMES_BUDGET * budget), _MOST_BYTES))
-    counts, seconds = [], []
+) -> RowCosts:
+    """What rows cost joins of this budget."""
+    progress("reading keys of R")
+    budget = max(min(budget, int(master.data_nbytes / _LEAST_TIMES)), _LEAST_BUDGET)
+    keys = _middle(master, min(int(_TIMES_BUDGET * budget), _MOST_BYTES), master.key)
+    few = _middle(master, budget // _WHOLE_PART, master.schema.names)
+    small = MemoryMaster(few, list(master.key), page_rows=_page_rows(master))
+    runs: dict[str, list[_Run]] = {kind: [] for kind in KINDS}
+    reads: list[tuple[float, float]] = []
     for number, case in enumerate(_CASES):
         progress(f"{case.plan.title}, {number + 1} of {len(_CASES)}")
-        for run in _runs(case, rows, master, stream_schema, on, columns):
-            counts.append(run[0])
-            seconds.append(run[1])
-    found = _nearest(np.array(counts), np.array(seconds))
-    return dict(zip(STEPS, (found * 1e9).tolist(), strict=True))
+        on_master, rows = (small, few) if case.whole else (master, keys)
+        nbytes = max(int(budget * case.part), _LEAST_BUDGET)
+        join = _built(case, on_master, stream_schema, on, columns, nbytes)
+        stream = _Stream(rows, join, stream_schema, case.skew, nbytes // _BATCH_PART)
+        kind = HELD if case.whole else kind_of(join)
+        run = _run(join, stream)
+        runs[kind].append(run)
+        if kind in ONE_BY_ONE and run.counts["turn"]:
+            size = join.master.data_nbytes / max(join.master.num_pages, 1)
+            reads.append((size, run.seconds[READING] / run.counts["turn"]))
+    return RowCosts({kind: _explaining(found) for kind, found in runs.items()}, reads)
 
 
-def _sample(master: Master, nbytes: int) -> pa.Table:
-    """Rows of neighbouring pages from the middle of R, about so many bytes."""
+def _page_rows(master: Master) -> int:
+    return max(int(master.num_rows / max(master.num_pages, 1)), 1)
+
+
+def _middle(master: Master, nbytes: int, columns: Sequence[str]) -> pa.Table:
+    """Rows of neighbouring pages from the middle of R that have about so many bytes in all."""
     pages = max(master.num_pages, 1)
-    count = min(int(nbytes / max(master.data_nbytes / pages, 1.0)) + 1, pages)
-    first = (pages - count) // 2
-    step = 64
+    many = min(int(nbytes / max(master.data_nbytes / pages, 1.0)) + 1, pages)
+    first, step = (pages - many) // 2, 64
     parts = [
-        master.read(
-            np.arange(at, min(at + step, first + count)), master.schema.names
-        ).combine_chunks()
-        for at in range(first, first + count, step)
+        master.read(np.arange(at, min(at + step, first + many)), columns).combine_chunks()
+        for at in range(first, first + many, step)
     ]
     return pa.concat_tables(parts).combine_chunks()
 
 
-class _Timed(MemoryMaster):
-    """A master whose reads are timed, to be taken off."""
-
-    def __init__(self, rows: pa.Table, key: Sequence[str], page_rows: int) -> None:
-        super().__init__(rows, list(key), page_rows=page_rows)
-        self.seconds, self.calls = 0.0, 0
-
-    def read(self, pages: Sequence[int] | Int64s, columns: Sequence[str]) -> pa.Table:
-        before = time.perf_counter()
-        try:
-            return super().read(pages, columns)
-        finally:
-            self.seconds += time.perf_counter() - before
-            self.calls += 1
-
-
-def _runs(
+def _built(
     case: _Case,
-    rows: pa.Table,
     master: Master,
     stream_schema: pa.Schema,
     on: On,
     columns: Sequence[str] | None,
-) -> Iterator[tuple[Floats, float]]:
-    """Counts and seconds while the window fills, and when it is full."""
-    per_page = max(int(master.num_rows / max(master.num_pages, 1)) // case.pages_smaller, 1)
-    budget = max(int(rows.nbytes / _TIMES_BUDGET), 400_000)
-    if case.whole:
-        rows = rows.slice(0, max(rows.num_rows // 8, 1))
-    most = budget // _BATCH_PART * rows.num_rows // max(rows.nbytes, 1)
-    held = _Timed(rows, master.key, max(min(per_page, most), 1))
-    join = case.plan(budget=budget).build(held, stream_schema, on=on, columns=columns)
-    stream = _Stream(rows, join, stream_schema, case.skew, budget // _BATCH_PART)
+    budget: int,
+) -> SemiStreamJoin:
+    """The join of a case; with twice the budget, and so on, where this one is too small for R."""
+    page = master.data_nbytes // max(master.num_pages, 1)
+    size = int(case.pages_per_read * page * 1.02) if case.pages_per_read > 1 else None
+    for doubled in count():
+        plan = case.plan(budget=budget << doubled, read_bytes=size)
+        try:
+            return plan.build(master, stream_schema, on=on, columns=columns)
+        except BudgetError:
+            if budget << doubled > 64 * max(master.data_nbytes, budget):
+                raise
+    raise AssertionError
+
+
+@dataclass(frozen=True)
+class _Run:
+    """How often everything was done that has a cost, and the seconds of each step."""
+
+    counts: Mapping[str, float]
+    seconds: dict[str, float]
+
+
+def _run(join: SemiStreamJoin, stream: _Stream) -> _Run:
+    """What is done, and for how long, when the window has been full for a while."""
+    clock = WorkClock(join)
     window = join.window.limit / join.window.row_nbytes
-    filling = _measured(join, held, stream, lambda _: join.stats.page_reads > 0)
-    if not case.whole:
-        yield filling
-    _measured(join, held, stream, lambda s: s > 1.5 or _waited(join) > 2.0 * window)
-    yield _measured(join, held, stream, lambda s: s > _SECONDS)
+    _measured(join, clock, stream, lambda s: s > _FILLING or _waited(join) > _WINDOWS * window)
+    return _measured(join, clock, stream, lambda s: s > _SECONDS)
 
 
 def _waited(join: SemiStreamJoin) -> int:
@@ -161,16 +209,14 @@ class _Stream:
             stream: rows[master].combine_chunks().cast(schema.field(stream).type, safe=False)
             for stream, master in zip(binding.stream_key, binding.master_key, strict=True)
         }
-        shares = np.arange(1.0, rows.num_rows + 1.0) ** -skew
-        self._until = np.cumsum(shares) / shares.sum()
+        self._skew = skew
         self._order = self._random.permutation(rows.num_rows)
         self._others = {f.name: _plain(f.type, _BATCH) for f in schema if f.name not in self._keys}
         self._batch = _BATCH
         self._batch = max(min(_BATCH * nbytes // max(self.next().nbytes, 1), _BATCH), 64)
 
     def next(self) -> pa.RecordBatch:
-        drawn = np.searchsorted(self._until, self._random.random(self._batch))
-        at = pa.array(self._order[np.minimum(drawn, len(self._order) - 1)])
+        at = pa.array(self._order[self._ranks()])
         arrays = [
             self._keys[f.name].take(at)
             if f.name in self._keys
@@ -178,6 +224,16 @@ class _Stream:
             for f in self._schema
         ]
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+    def _ranks(self) -> Int64s:
+        """Ranks from 0 on that fall off by Zipf's law, as if there were ranks between."""
+        drawn, rows = self._random.random(self._batch), float(len(self._order))
+        if self._skew == 1.0:
+            ranks = (rows + 1.0) ** drawn
+        else:
+            power = 1.0 - self._skew
+            ranks = (1.0 + drawn * ((rows + 1.0) ** power - 1.0)) ** (1.0 / power)
+        return np.minimum(ranks - 1.0, rows - 1.0).astype(np.int64)
 
 
 def _plain(kind: pa.DataType, rows: int) -> pa.Array:
@@ -191,9 +247,9 @@ def _plain(kind: pa.DataType, rows: int) -> pa.Array:
 
 
 def _measured(
-    join: SemiStreamJoin, master: _Timed, stream: _Stream, ends: Callable[[float], bool]
-) -> tuple[Floats, float]:
-    before, reads, calls = join.stats, master.seconds, master.calls
+    join: SemiStreamJoin, clock: WorkClock, stream: _Stream, ends: Callable[[float], bool]
+) -> _Run:
+    before, steps, calls = join.stats, dict(clock.seconds), dict(clock.calls)
     seconds, pieces = 0.0, 0
     while True:
         batch = stream.next()
@@ -205,21 +261,50 @@ def _measured(
             break
     after = join.stats
     rows, hits = after.rows_in - before.rows_in, after.cache_hits - before.cache_hits
-    left = after.rows_read_for - before.rows_read_for
-    pages, turns = after.page_reads - before.page_reads, master.calls - calls
-    probes = rows if join.cache is not None else 0
-    looked = pages * master.num_rows / max(master.num_pages, 1) if learns(join) else 0
-    weighed = turns if isinstance(join.plan, RootJoin) else 0
-    steps = (rows, probes, hits + left, rows - hits, left, pages, turns, pieces, looked, weighed)
-    return np.array(steps, dtype=np.float64), seconds - (master.seconds - reads)
+    left, pages = after.rows_read_for - before.rows_read_for, after.page_reads - before.page_reads
+    turns = clock.calls[READING] - calls[READING]
+    kind = kind_of(join)
+    learns, weighs = kind == "cachejoin", kind == "rootjoin"
+    counts = {
+        "take": rows,
+        "probe": rows if clock.calls[PROBING] > calls[PROBING] else 0,
+        "emit": hits + left,
+        "add": rows - hits,
+        "remove": left,
+        "page": pages,
+        "turn": turns,
+        "slice": clock.calls[TAKING] - calls[TAKING],
+        "piece": pieces,
+        "learn": pages if learns else 0,
+        "look": pages * _page_rows(join.master) if learns else 0,
+        "choose": turns if weighs else 0,
+        "weigh": pages if weighs else 0,
+    }
+    spent = {step: clock.seconds[step] - steps[step] for step in steps}
+    return _Run(counts, {**spent, _OTHER: max(seconds - sum(spent.values()), 0.0)})
 
 
-def _nearest(counts: Floats, seconds: Floats) -> npt.NDArray[np.float64]:
-    """The costs, none below zero, that explain these seconds best (coordinate descent)."""
-    scaled = counts / seconds[:, None]
+def _explaining(runs: Sequence[_Run]) -> dict[str, float]:
+    """Nanoseconds of each cost: those of its parts in the steps that it is a part of, added up."""
+    whole = np.array([sum(run.seconds.values()) - run.seconds[READING] for run in runs])
+    found = dict.fromkeys(COSTS, 0.0)
+    for step, costs in _EXPLAINED.items():
+        counts = np.array([[run.counts[cost] for cost in costs] for run in runs], dtype=np.float64)
+        seconds = np.array([run.seconds[step] for run in runs])
+        for cost, each in zip(costs, _nearest(counts, seconds, whole), strict=True):
+            found[cost] += float(each) * 1e9
+    return found
+
+
+def _nearest(counts: Floats, seconds: Floats, whole: Floats) -> npt.NDArray[np.float64]:
+    """The costs, none below zero, that explain these seconds best (coordinate descent).
+
+    What a run is off by counts as a share of its `whole` seconds.
+    """
+    scaled = counts / whole[:, None]
     lengths = np.maximum(np.linalg.norm(scaled, axis=0), 1e-300)
     scaled = scaled / lengths
-    products, wanted = scaled.T @ scaled, scaled.sum(axis=0)
+    products, wanted = scaled.T @ scaled, scaled.T @ (seconds / whole)
     costs = np.zeros(scaled.shape[1])
     for _ in range(_SWEEPS):
         for i in range(len(costs)):

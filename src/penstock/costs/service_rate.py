@@ -17,13 +17,13 @@ _BATCH_ROWS = 16_384
 class ServiceRate:
     """Seconds per row of the stream, by what they are spent on.
 
-    `reading` is the time of reads alone. A join that reads ahead does so while it works on rows, so
-    its rate is that of the longer of the two.
+    `reading` is the time of reads alone, `working` that of everything else. A join that reads ahead
+    does so `beside` a part of its work, which hides as much of the reading.
     """
 
     reading: float
     working: float
-    reads_ahead: bool
+    beside: float = 0.0
 
     @property
     def rows_per_second(self) -> float:
@@ -31,14 +31,21 @@ class ServiceRate:
 
     @property
     def seconds(self) -> float:
-        if self.reads_ahead:
-            return max(self.reading, self.working)
-        return self.reading + self.working
+        return self.working + max(self.reading - self.beside, 0.0)
 
 
-def learns(join: SemiStreamJoin) -> bool:
-    """Whether a join looks at the rows of R that it reads, to see which to cache."""
-    return join.admission is not None or isinstance(join.plan, RootJoin)
+HELD = "all of R held"
+ONE_BY_ONE = ("hybridjoin", "cachejoin")
+"""Kinds that wait for each read."""
+KINDS = (*ONE_BY_ONE, "rootjoin", HELD)
+"""One of each kind of join: what a step costs depends on what else is done between."""
+
+
+def kind_of(join: SemiStreamJoin) -> str:
+    """Which of `KINDS` a join works like: by whether it learns what to cache, and how."""
+    if isinstance(join.plan, RootJoin):
+        return "rootjoin"
+    return "cachejoin" if join.admission is not None else "hybridjoin"
 
 
 def service_rate(
@@ -49,24 +56,34 @@ def service_rate(
     reads = found.reads_per_row
     turns = reads / found.together
     slices = 1.0 / max(min(sizing.slice_rows, batch_rows), 1)
-    waits = 1.0 - found.hit_share
-    pieces = turns * ceil(waits / turns / sizing.output_rows) if turns else 0.0
-    if found.hit_share:
-        pieces += slices * ceil(found.hit_share / slices / sizing.output_rows)
-    caches = join.cache is not None
-    nanoseconds = (
+    hits, waits = found.hit_share, 1.0 - found.hit_share
+    kind = HELD if found.whole else kind_of(join)
+    learns, weighs = kind == "cachejoin", kind == "rootjoin"
+    costs = costs.of(kind)
+    taking_in = (
         costs.take
-        + caches * costs.probe
-        + costs.emit
-        + waits * (costs.add + costs.remove)
-        + found.pages_per_row * costs.page
-        + turns * (costs.turn + isinstance(join.plan, RootJoin) * costs.choose)
-        + pieces * costs.piece
-        + learns(join) * reads * found.read_rows * costs.look
+        + (join.cache is not None) * costs.probe
+        + waits * costs.add
+        + hits * costs.emit
+        + slices * costs.slice
+        + _pieces(hits, slices, sizing.output_rows) * costs.piece
     )
+    answering = (
+        waits * (costs.remove + costs.emit)
+        + found.pages_per_row * (costs.page + weighs * costs.weigh)
+        + turns * (costs.turn + weighs * costs.choose)
+        + _pieces(waits, turns, sizing.output_rows) * costs.piece
+        + learns * reads * (costs.learn + found.read_rows * costs.look)
+    )
+    # ROOTJOIN has the next round's pages read while rows come in, until its window is full again.
+    ahead = weighs and found.together > 1 and not getattr(join.master, "in_memory", False)
     return ServiceRate(
         reading=reads * costs.read_seconds(found.read_bytes, found.together),
-        working=nanoseconds * 1e-9,
-        reads_ahead=isinstance(join.plan, RootJoin)
-        and not getattr(join.master, "in_memory", False),
+        working=(taking_in + answering) * 1e-9,
+        beside=taking_in * 1e-9 if ahead else 0.0,
     )
+
+
+def _pieces(rows: float, times: float, most: int) -> float:
+    """Pieces put out per row of the stream: for so many rows, at so many times."""
+    return times * ceil(rows / times / most) if rows and times else 0.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -45,6 +45,10 @@ class ReadCurve:
         slope = max(seconds[-1] - seconds[-2], 0.0) / (sizes[-1] - sizes[-2])
         return seconds[-1] + slope * (nbytes - sizes[-1])
 
+    def times(self, factor: float) -> ReadCurve:
+        """The same reads, each so many times as long."""
+        return ReadCurve(self.nbytes, tuple(factor * seconds for seconds in self.seconds))
+
 
 @dataclass(frozen=True)
 class UnitCosts:
@@ -60,9 +64,13 @@ class UnitCosts:
         add: c_A, put one row into the window.
         page: ours: what is done once for each page that is read, beside its rows.
         turn: ours: what is done once for each call to read, be it for one page or for many.
+        slice: ours: what is done once for each batch that is taken in, or each slice of it.
         piece: ours: what is done once for each batch that is put out.
-        look: ours: per row of R that is read, where a cache learns from it.
+        learn: ours: per read that a cache learns from.
+        look: ours: and per row of R that it brings.
         choose: ours: per call to read, where all pages are weighed (ROOTJOIN).
+        weigh: ours: and per page of it, for its keys.
+        kinds: the same costs, in joins of some kinds, where they are others.
         source: where the numbers come from.
     """
 
@@ -74,16 +82,26 @@ class UnitCosts:
     add: float
     page: float = 0.0
     turn: float = 0.0
+    slice: float = 0.0
     piece: float = 0.0
+    learn: float = 0.0
     look: float = 0.0
     choose: float = 0.0
+    weigh: float = 0.0
+    kinds: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     source: str = field(default="given", compare=False)
 
     def __post_init__(self) -> None:
-        for name in (f.name for f in fields(self) if f.name not in ("reads", "source")):
-            cost = getattr(self, name)
-            if not isinstance(cost, int | float) or not 0.0 <= cost < np.inf:
-                raise CostError(f"{name}={cost!r} cannot be; give nanoseconds, 0 or more.")
+        _require_costs({name: getattr(self, name) for name in ROW_COSTS})
+        for costs in self.kinds.values():
+            if not set(costs) <= set(ROW_COSTS):
+                raise CostError(f"{', '.join(sorted(set(costs) - set(ROW_COSTS)))} is no cost.")
+            _require_costs(costs)
+
+    def of(self, kind: str) -> UnitCosts:
+        """The costs in joins of this kind."""
+        known: Mapping[str, Any] = self.kinds.get(kind, {})
+        return replace(self, **known, kinds={}) if known else self
 
     def read_seconds(self, nbytes: float, together: int = 1) -> float:
         """Seconds of each of so many reads of this size that are asked for together."""
@@ -108,6 +126,15 @@ class UnitCosts:
             raise
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise CostError(f"these are no costs of a calibration: {error!r}.") from error
+
+
+ROW_COSTS = tuple(f.name for f in fields(UnitCosts) if f.name not in ("reads", "kinds", "source"))
+
+
+def _require_costs(costs: Mapping[str, object]) -> None:
+    for name, cost in costs.items():
+        if not isinstance(cost, int | float) or not 0.0 <= cost < np.inf:
+            raise CostError(f"{name}={cost!r} cannot be; give nanoseconds, 0 or more.")
 
 
 def _floats(values: Sequence[float]) -> tuple[float, ...]:

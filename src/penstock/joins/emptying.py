@@ -134,12 +134,7 @@ class EmptiesByLookUps(YieldingCache):
     def _can_look_up(self) -> bool:
         """Whether rows can be looked up, with the buffer that there is room for."""
         if self._look_up_buffer is None:
-            room = getattr(self.master, "look_up_buffer", None)
-            least = (
-                room(self.binding.columns) if room is not None and self.binding.columns else None
-            )
-            most = min(self.plan.budget_bytes // _BUFFER_SHARE, MOST_BUFFER)
-            buffer = max(most, least) if least is not None else 0
+            buffer = self._most_look_up_buffer()
             if buffer:
                 self._shrink_cache(buffer + self._least_window - self.window.limit)
             if self.window.limit - buffer < self._least_window:
@@ -149,6 +144,13 @@ class EmptiesByLookUps(YieldingCache):
             if buffer:
                 self._read_one_page()
         return self._look_up_buffer > 0
+
+    def _most_look_up_buffer(self) -> int:
+        """Bytes to read single rows into, if there is room for them; 0 where none can be."""
+        room = getattr(self.master, "look_up_buffer", None)
+        least = room(self.binding.columns) if room is not None and self.binding.columns else None
+        most = min(self.plan.budget_bytes // _BUFFER_SHARE, MOST_BUFFER)
+        return max(most, least) if least is not None else 0
 
     def _read_one_page(self) -> None:
         """Let go of room for more than one page: here rows are looked up, not pages read."""
@@ -240,6 +242,11 @@ class EmptiesByLookUps(YieldingCache):
         elif window.limit < self.sizing.free // 2:
             # It was too small for what came: it gets as much again.
             self._shrink_cache(window.limit)
+
+    def most_cache_at_once(self) -> int:
+        """Bytes of the cache where few rows wait for a flush: all that window and buffer spare."""
+        free = self.sizing.free - self._most_look_up_buffer()
+        return max(free - max(self._least_window, int(free * _LEAST_WINDOW)), LEAST_CACHE)
 
     def _shrink_cache(self, wanted: int) -> None:
         """Have the cache give the window so many bytes, or as many as it can."""

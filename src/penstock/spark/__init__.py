@@ -8,6 +8,7 @@ from penstock.spark.enrich import enrich
 if TYPE_CHECKING:
     from penstock.spark.building import build_master
     from penstock.spark.draining import stop_when_drained
+    from penstock.spark.explaining import explain
     from penstock.spark.metering import EnrichMetrics, MetricsListener, metrics
     from penstock.spark.session import local_session
     from penstock.spark.source import register
@@ -17,6 +18,7 @@ __all__ = [
     "MetricsListener",
     "build_master",
     "enrich",
+    "explain",
     "local_session",
     "metrics",
     "register",
@@ -27,6 +29,7 @@ _HOMES = {
     "EnrichMetrics": "metering",
     "MetricsListener": "metering",
     "build_master": "building",
+    "explain": "explaining",
     "local_session": "session",
     "metrics": "metering",
     "register": "source",

@@ -66,14 +66,14 @@ def watermarks(schema: StructType) -> list[str]:
 
 
 def marks(schema: StructType) -> list[dict[str, Any]]:
-    """Every earlier `enrich` of which a column is left: its name, and whether it waits."""
+    """Every earlier `enrich` of which a column is left: name, identity, and whether it waits."""
     found = [f.metadata[MARK] for f in schema.fields if MARK in (f.metadata or {})]
     return [json.loads(text) for text in dict.fromkeys(found)]
 
 
-def mark(name: str, *, waits: bool) -> dict[str, str]:
+def mark(name: str, identity: str, *, waits: bool) -> dict[str, str]:
     """The metadata of the fields that an `enrich` adds."""
-    return {MARK: json.dumps({"name": name, "waits": waits})}
+    return {MARK: json.dumps({"name": name, "identity": identity, "waits": waits})}
 
 
 def carried_metadata(field: StructField) -> dict[str, Any]:
@@ -179,7 +179,7 @@ def waiting_plan(plan: JoinPlan, max_wait: float, stream: pa.Schema) -> JoinPlan
     if isinstance(plan, Inlj):
         raise OptionError(
             f"{plan.title} has no window in which rows could wait. Leave out max_wait, or choose "
-            "another join: 'auto' is ROOTJOIN."
+            "another join, or none: 'auto' has one."
         )
     row = RowStore(stream, 1).slot_nbytes
     share = 1 - _BESIDE_A_ROW / (_BESIDE_A_ROW + row) - _BESIDE

@@ -14,6 +14,7 @@ from penstock.errors import OptionError
 from penstock.joins import JoinPlan
 from penstock.joins.binding import MISS, Binding, On, OnMiss
 from penstock.spark.at_once import AtOnce, Measured, task_function
+from penstock.spark.auto import NOT_LOOKED_AT, Chosen
 from penstock.spark.checks import (
     carried_metadata,
     mark,
@@ -61,13 +62,17 @@ class Definition:
         on: On,
         columns: Sequence[str] | None,
         plan: JoinPlan,
+        automatic: bool,
         shards: int | None,
         on_miss: OnMiss,
         name: str | None,
         master_schema: pa.Schema | None,
         waits: bool,
     ) -> Definition:
-        """Find out all that must be known, and raise all that is wrong."""
+        """Find out all that must be known, and raise all that is wrong.
+
+        With `automatic` the plan says only how many bytes there are and how long rows may wait.
+        """
         parts = parse_shards(shards)
         case_sensitive = df.sparkSession.conf.get("spark.sql.caseSensitive", "false") == "true"
         refuse_duplicates(df.columns, case_sensitive=case_sensitive)
@@ -75,18 +80,23 @@ class Definition:
         enrichment = Enrichment(reference(master), plan, on, columns, on_miss)
         stream = arrow_schema(df.schema)
         if master_schema is not None:
-            examined = Examined(given_shape(master_schema, on))
+            chosen = Chosen(plan, NOT_LOOKED_AT) if automatic else None
+            examined = Examined(given_shape(master_schema, on), chosen=chosen)
         elif enrichment.master.is_on_this_machine and not _is_connect(df):
-            examined = examine(enrichment, stream, parts)
+            examined = examine(enrichment, stream, parts, automatic=automatic)
         else:
-            examined = examine_on_executor(df.sparkSession, enrichment, stream, parts)
+            examined = examine_on_executor(
+                df.sparkSession, enrichment, stream, parts, automatic=automatic
+            )
         binding = enrichment.bind(examined.shape, stream)
         # By name from here on: a master built again may have more columns.
         enrichment = replace(enrichment, columns=binding.columns)
+        if examined.chosen is not None:
+            enrichment = replace(enrichment, plan=examined.chosen.plan)
         refuse_duplicates(binding.output_schema.names, case_sensitive=case_sensitive)
         refuse_collations(df.schema, binding.stream_key)
-        chosen = unused_name(name or enrichment.master.name, df.schema)
-        return cls(df, enrichment, examined, binding, chosen, parts, waits)
+        known_as = unused_name(name or enrichment.master.name, df.schema)
+        return cls(df, enrichment, examined, binding, known_as, parts, waits)
 
     @property
     def added(self) -> tuple[pa.DataType, ...]:
@@ -103,7 +113,7 @@ class Definition:
             StructField(f.name, f.dataType, f.nullable or nullable, carried_metadata(f))
             for f in self.df.schema.fields
         ]
-        marked = mark(self.name, waits=self.waits)
+        marked = mark(self.name, self.enrichment.identity, waits=self.waits)
         shape = self.examined.shape
         added = [
             StructField(n, spark_type(shape.schema.field(n).type, n), True, marked)

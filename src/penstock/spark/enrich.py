@@ -52,7 +52,8 @@ def enrich(
             list of these for a composite key, or a dictionary from stream to master columns.
         columns: the master's columns to add; all but the key if not given.
         budget: bytes that the operator in one Python worker holds at most, as "50MB" or a number.
-        join: "auto" (ROOTJOIN), the name of another join, or a plan, which brings its own budget.
+        join: "auto" (what the cost models choose; `penstock.spark.explain(df)` says why), the name
+            of a join, or a plan, which brings its own budget.
         plan: a plan file that `penstock tune --to` wrote, in place of `join` and `budget`.
         max_wait: None answers every row within its micro-batch; a time ("30s", seconds as a float,
             a timedelta) lets cold rows of a stream wait in Spark's state so long, until their page
@@ -82,6 +83,7 @@ def enrich(
     )
     from penstock.spark.defining import Definition
     from penstock.spark.draining import Timers
+    from penstock.spark.explaining import tell
     from penstock.spark.schemas import arrow_schema
     from penstock.spark.shards import executors_of
     from penstock.spark.worker_python import require_penstock_in_workers
@@ -104,6 +106,7 @@ def enrich(
             "penstock.spark.metrics(query) has the metrics of a streaming query."
         )
     chosen = _plan(join, budget) if plan is None else _planned(plan, join, budget)
+    automatic = plan is None and join == "auto"
     whole, seconds = chosen.budget_bytes, 0.0
     if waits:
         settings = df.sparkSession.conf.get
@@ -118,6 +121,7 @@ def enrich(
             on=on,
             columns=columns,
             plan=chosen,
+            automatic=automatic,
             shards=shards,
             on_miss=on_miss,
             name=name,
@@ -131,6 +135,7 @@ def enrich(
             f"{error} With max_wait, {chosen.budget_bytes} bytes of the budget of {whole} are the "
             "join's; the rest is for what a worker remembers of the state."
         ) from error
+    tell(definition, whole)
     if waits:
         return definition.waiting(Timers(drain, seconds), whole)
     return definition.at_once(observation)
@@ -148,7 +153,8 @@ def _planned(path: str | os.PathLike[str], join: Any, budget: int | str) -> Join
 
 
 def _plan(join: Any, budget: int | str) -> JoinPlan:
-    from penstock.joins import JoinPlan, RootJoin, named
+    from penstock.joins import JoinPlan, named
+    from penstock.spark.auto import automatic
 
     if isinstance(join, JoinPlan):
         if budget not in (DEFAULT_BUDGET, join.budget):
@@ -162,5 +168,5 @@ def _plan(join: Any, budget: int | str) -> JoinPlan:
             f"join is 'auto', the name of a join or a plan such as RootJoin(), not {join!r}."
         )
     if join == "auto":
-        return RootJoin(budget=budget, pack=True)
+        return automatic(budget)
     return named(join, budget=budget)

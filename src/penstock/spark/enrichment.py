@@ -13,13 +13,14 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.errors import MasterError, PenstockError, SchemaError
-from penstock.joins import JoinPlan, SemiStreamJoin
+from penstock.joins import JoinPlan, RootJoin, SemiStreamJoin
 from penstock.joins.binding import Binding, On, OnMiss
 from penstock.joins.plan import Clock
 from penstock.keys import codes_of
 from penstock.masters import Master
 from penstock.masters.coarse_pages import CoarsePages, ReadUnits
 from penstock.masters.point_reads import can_look_up
+from penstock.spark.auto import Chosen, choose
 from penstock.spark.reaching import Reference
 
 if TYPE_CHECKING:
@@ -99,25 +100,37 @@ class Enrichment:
             clock=clock,
         )
 
+    def choose(self, master: Master, stream_schema: pa.Schema) -> Chosen:
+        """What `auto` is on this master."""
+        assert isinstance(self.plan, RootJoin)
+        return choose(master, self.plan, stream_schema, self.on, self.columns)
+
 
 @dataclass(frozen=True)
 class Examined:
-    """What opening the master told: its shape, and key codes that cut it into equal parts."""
+    """What opening the master told: its shape, key codes that cut it into equal parts, and what
+    `auto` chose for it.
+    """
 
     shape: MasterShape
     cuts: tuple[int, ...] = ()
+    chosen: Chosen | None = None
 
 
-def examine(enrichment: Enrichment, stream_schema: pa.Schema, parts: int | None) -> Examined:
+def examine(
+    enrichment: Enrichment, stream_schema: pa.Schema, parts: int | None, *, automatic: bool
+) -> Examined:
     """Open the master, try to build the join, and tell; raises what is wrong.
 
-    `parts` asks for the codes of the keys that begin its second, third … part of equal size.
+    `parts` asks for the codes of the keys that begin its second, third … part of equal size;
+    `automatic` for a plan with the budget and the `max_wait` of the enrichment's.
     """
     master = enrichment.open(waits=enrichment.plan.max_wait is not None)
     try:
         enrichment.build(master, stream_schema)
         cuts = _cuts(master, parts) if parts else ()
-        return Examined(MasterShape.of(master), cuts)
+        chosen = enrichment.choose(master, stream_schema) if automatic else None
+        return Examined(MasterShape.of(master), cuts, chosen)
     finally:
         master.close()
 
@@ -133,13 +146,18 @@ def _cuts(master: Master, parts: int) -> tuple[int, ...]:
 
 
 def examine_on_executor(
-    spark: SparkSession, enrichment: Enrichment, stream_schema: pa.Schema, parts: int | None
+    spark: SparkSession,
+    enrichment: Enrichment,
+    stream_schema: pa.Schema,
+    parts: int | None,
+    *,
+    automatic: bool,
 ) -> Examined:
     """The same by a job of one task, for a master that only executors can open."""
 
     def ask(batches: object) -> object:
         try:
-            answer: object = examine(enrichment, stream_schema, parts)
+            answer: object = examine(enrichment, stream_schema, parts, automatic=automatic)
         except PenstockError as error:
             answer = error
         yield pa.record_batch({"answer": pa.array([pickle.dumps(answer)], pa.binary())})

@@ -1,0 +1,48 @@
+"""What the enrichments of a DataFrame are: the join of each, its budget, and why it was taken."""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+from penstock.budget import format_bytes
+from penstock.spark.checks import marks
+from penstock.spark.defining import Definition
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_LOG = logging.getLogger("penstock")
+_KEPT = 1000
+_UNKNOWN = "defined by another process."
+_told: OrderedDict[str, str] = OrderedDict()
+"""What was told of the enrichments that were defined last, by their identity."""
+
+
+def tell(definition: Definition, budget: int) -> None:
+    """Log what an enrichment is, and remember it for `explain`."""
+    plan, chosen = definition.enrichment.plan, definition.examined.chosen
+    how = f"rows wait up to {plan.max_wait:g} s" if plan.max_wait else "every row at once"
+    why = f"; chosen because {chosen.why}" if chosen is not None else ""
+    text = f"{plan.title}, {format_bytes(budget)} in each worker, {how}{why}."
+    _LOG.info("%s: %s", definition.name, text)
+    _told[definition.enrichment.identity] = text
+    while len(_told) > _KEPT:
+        _told.popitem(last=False)
+
+
+def explain(df: DataFrame) -> str:
+    """What each `enrich` of this DataFrame is, a line for each: its join, its budget, and why.
+
+    For enrichments that this process defined, of which a column is left.
+
+    >>> print(penstock.spark.explain(enriched))  # doctest: +SKIP
+    """
+    found = marks(df.schema)
+    if not found:
+        return "no column of this DataFrame was added by enrich."
+    unknown = "defined by another process."
+    return "\n".join(
+        f"{one['name']}: {_told.get(one.get('identity', ''), unknown)}" for one in found
+    )
