@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,11 @@ def test_there_and_back(name: str, tmp_path: Path) -> None:
 def test_every_join_as_it_is_by_default(name: str, tmp_path: Path) -> None:
     write_plan(tmp_path / "plan.json", name, named(name, budget="9MB"))
     assert read_plan(tmp_path / "plan.json") == named(name, budget="9MB")
+
+
+def test_a_time_to_wait_is_written_in_seconds(tmp_path: Path) -> None:
+    write_plan(tmp_path / "plan.json", "rootjoin", RootJoin(max_wait=timedelta(minutes=1.5)))
+    assert read_plan(tmp_path / "plan.json") == RootJoin(max_wait=90.0)
 
 
 def test_what_a_person_reads(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +26,17 @@ def plan_to_dict(
         "format": _FORMAT,
         "version": _VERSION,
         "join": name,
-        "options": options_of(plan),
+        "options": {name: _plain(value) for name, value in options_of(plan).items()},
         "why": why,
         "predicted": {
             n.removeprefix("predicted_"): v for n, v in known.items() if n.startswith("predicted_")
         },
         "assumes": known.get("assumes"),
     }
+
+
+def _plain(option: Any) -> Any:
+    return option.total_seconds() if isinstance(option, timedelta) else option
 
 
 def write_plan(
