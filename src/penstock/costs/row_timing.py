@@ -59,6 +59,8 @@ _LEAST_TIMES = 2.0
 _LEAST_BUDGET = 400_000
 _WHOLE_PART = 4
 """A few pages that a join holds all of take such a part of its budget."""
+_READING = 2.0
+"""Seconds for which keys are read."""
 _BATCH = 16_384
 _BATCH_PART = 8
 """A batch takes at most such a part of the budget."""
@@ -144,14 +146,19 @@ def _page_rows(master: Master) -> int:
 
 
 def _middle(master: Master, nbytes: int, columns: Sequence[str]) -> pa.Table:
-    """Rows of neighbouring pages from the middle of R that have about so many bytes in all."""
+    """Rows of neighbouring pages from the middle of R that have about so many bytes in all.
+
+    Fewer where R is read so slowly that it would take seconds.
+    """
     pages = max(master.num_pages, 1)
     many = min(int(nbytes / max(master.data_nbytes / pages, 1.0)) + 1, pages)
-    first, step = (pages - many) // 2, 64
-    parts = [
-        master.read(np.arange(at, min(at + step, first + many)), columns).combine_chunks()
-        for at in range(first, first + many, step)
-    ]
+    first, step, began = (pages - many) // 2, 64, time.perf_counter()
+    parts = []
+    for at in range(first, first + many, step):
+        read = master.read(np.arange(at, min(at + step, first + many)), columns)
+        parts.append(read.combine_chunks())
+        if time.perf_counter() - began > _READING:
+            break
     return pa.concat_tables(parts).combine_chunks()
 
 
