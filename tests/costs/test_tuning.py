@@ -76,7 +76,8 @@ def test_some_are_measured_and_the_best_is_one_of_them(question: Question) -> No
         progress=lambda phase, *_: said.append(phase),
     )
     ran = [one for one in found.settings if one.measured is not None]
-    assert said.count("measure") == len(ran) == 2
+    assert len(ran) == 2
+    assert said.count("measure") == 2 * len(ran)
     assert found.default in ran
     assert found.default.candidate.plan == named("meshjoin", budget=BUDGET)
     assert found.by_measurement in ran

@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.spark.conftest import sales
 
 import penstock
+from penstock.costs.plan_file import write_plan
 from penstock.joins import CacheJoin, RootJoin
 from penstock.masters import MemoryMaster, PageFileMaster, build_master
 from penstock.spark import auto, explain
@@ -27,6 +28,11 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("r") / "large.arrow"
     build_master(SALES.master_table(), path, "product_id", page_bytes=2048)
     return path
+
+
+@pytest.fixture(autouse=True)
+def _nothing_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PENSTOCK_CACHE", str(tmp_path / "cache"))
 
 
 @pytest.fixture
@@ -65,7 +71,7 @@ def test_where_rows_wait_the_models_decide(stream: DataFrame, large: Path) -> No
     told = explain(out)
     assert told.startswith("large: ROOTJOIN, 1.0 MB in each worker, rows wait up to 30 s; chosen ")
     assert "because the least predicted reading, " in told
-    assert told.endswith(" ns, if the stream's keys are Zipf 1, R unsorted.")
+    assert ", if the stream's keys are Zipf 1, R unsorted (costs: a local disk" in told
 
 
 def test_another_join_is_taken_where_it_reads_less(
@@ -80,7 +86,7 @@ def test_another_join_is_taken_where_it_reads_less(
     with PageFileMaster(large) as opened:
         chosen = choose(opened, plan, SALES.schema, "product_id", None)
     assert chosen.plan == CacheJoin(budget="1MB", max_wait=30.0)
-    assert chosen.why == "so we say, if the stream's keys are Zipf 1, R unsorted"
+    assert chosen.why.startswith("so we say, if the stream's keys are Zipf 1, R unsorted (costs: ")
 
 
 def test_a_master_that_cannot_look_rows_up() -> None:
@@ -101,6 +107,16 @@ def test_what_was_asked_for_was_not_chosen(stream: DataFrame, large: Path) -> No
         stream, master=large, on="product_id", join="cachejoin", budget="2MB", name="prices"
     )
     assert explain(out) == "prices: CACHEJOIN, 2.0 MB in each worker, every row at once."
+
+
+def test_a_plan_file_is_named(stream: DataFrame, large: Path, tmp_path: Path) -> None:
+    file = tmp_path / "plan.json"
+    write_plan(file, "cachejoin", CacheJoin(budget="2MB", cache_share=0.3, read_bytes=4096))
+    out = penstock.enrich(stream, master=large, on="product_id", plan=file)
+    assert explain(out) == (
+        "large: CACHEJOIN, 2.0 MB in each worker, every row at once, read_bytes=4096, "
+        f"cache_share=0.3; as {file} says."
+    )
 
 
 def test_two_enrichments_and_none(stream: DataFrame, large: Path) -> None:

@@ -149,14 +149,14 @@ def print_results(console: Console, case: JoinCase, results: list[Result]) -> No
     finished = [r for r in ranked if not _stopped(case, r)]
     figures = [f for f in FIGURES if console.width >= f.least_width]
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-    longest = max(len(result["join"]) + 1 for result in results)
+    longest = max(len(_name(result)) + 1 for result in results)
     table.add_column("join", no_wrap=True, style="bold", min_width=longest)
     for figure in figures:
         table.add_column(figure.heading, justify="right", no_wrap=True)
     best = [_best(figure, finished) for figure in figures]
     for result in ranked:
         cells = (figure.cell(result, top) for figure, top in zip(figures, best, strict=True))
-        table.add_row(result["join"] + "†" * _stopped(case, result), *cells)
+        table.add_row(_name(result) + "†" * _stopped(case, result), *cells)
     _add_baselines(table, figures, ranked[0])
     console.print(f"\n{case}", markup=False)
     console.print(table)
@@ -273,6 +273,12 @@ def _predicted(result: Result) -> str:
 
 def _steady(result: Result) -> str:
     return f"{result['join']} {short_count(result['steady_rows_per_second'])} rows/s"
+
+
+def _name(result: Result) -> str:
+    """The join's name; of `auto`, which join it took too."""
+    name = str(result["join"])
+    return f"{name}: {result['title'].lower()}" if name == "auto" else name
 
 
 _YARDSTICKS = ("rootjoin", "hybridjoin", "meshjoin")

@@ -91,7 +91,9 @@ def _print_reads(console: Any, costs: UnitCosts) -> None:
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("one read of", justify="right")
     for together in costs.reads:
-        table.add_column("alone" if together == 1 else f"{together} at once", justify="right")
+        table.add_column(
+            "alone" if together == 1 else f"each of {together} at once", justify="right"
+        )
     sizes = costs.reads[1].nbytes
     for size in sizes:
         cells = []
@@ -132,6 +134,7 @@ def _print_rows(console: Any, costs: UnitCosts) -> None:
         each = [_cost(known[name]) for known in costs.kinds.values()]
         table.add_row(meaning, *each)
     console.print(table)
+    console.print("–: not done, or not to be told apart from another step.", style="dim")
 
 
 def _cost(nanoseconds: float) -> str:

@@ -20,6 +20,7 @@ from penstock.cli.question import (
     SkewOption,
     StreamOption,
     asked,
+    assumed,
     describe_master,
     saying,
 )
@@ -118,13 +119,13 @@ def _print(
 
     console = text_console()
     console.print(what, markup=False)
-    console.print(f"Keys: {question.profile}. Costs: {question.costs.source}.", markup=False)
+    console.print(assumed(question), markup=False)
     table = Table(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     table.add_column("join", style="bold", no_wrap=True)
     for heading in ("cache", "window", "one\nread"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("cache\nhits", justify="right", no_wrap=True)
-    table.add_column("rows\nper read", justify="right", no_wrap=True)
+    table.add_column("waiting\nper read", justify="right", no_wrap=True)
     table.add_column("rows/s", justify="right", no_wrap=True)
     wide = console.width >= _WIDE
     if wide:

@@ -140,6 +140,12 @@ def asked(
         yield Question(opened, schema, key, profile, known, added)
 
 
+def assumed(question: Question) -> str:
+    """What a prediction rests on, in a line."""
+    columns = ", ".join(question.stream_schema.names)
+    return f"Keys: {question.profile}. Stream: {columns}. Costs: {question.costs.source}."
+
+
 def names_of(columns: str | None) -> list[str] | None:
     """`a,b` as names; None where none are given."""
     return [name.strip() for name in columns.split(",")] if columns else None
@@ -156,6 +162,10 @@ def key_of(given: list[str]) -> Any:
 
 def sample_schema(path: Path) -> pa.Schema:
     return _parquet(path).schema_arrow.remove_metadata()
+
+
+def sample_rows(path: Path) -> int:
+    return int(_parquet(path).metadata.num_rows)
 
 
 def sample_batches(path: Path, rows: int = 65_536) -> Iterator[pa.RecordBatch]:

@@ -23,14 +23,17 @@ from penstock.cli.question import (
     SkewOption,
     StreamOption,
     asked,
+    assumed,
     describe_master,
     sample_batches,
+    sample_rows,
     saying,
 )
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from penstock.costs.choosing import Question
     from penstock.costs.tuning import Setting, Tuned
 
 HELP = """
@@ -51,6 +54,8 @@ CACHEJOIN's cache and reads, by the model and by measurement:
 """
 
 _SHOWN = 10
+_WINDOWS = 5
+"""A sample that is measured should have the rows of so many windows."""
 
 
 def tune(
@@ -140,7 +145,8 @@ def tune(
             }
         )
         return
-    _print(what, best)
+    few = measure and stream is not None and sample_rows(stream) < _WINDOWS * _window(best)
+    _print(what, question, best, few=few)
     if to is not None:
         text_console().print(f"Written to {to}.", markup=False)
 
@@ -170,7 +176,7 @@ def _setting(one: Setting) -> str:
     return ", ".join(f"{n}={v}" for n, v in options.items()) or "default"
 
 
-def _print(what: str, best: Tuned) -> None:
+def _print(what: str, question: Question, best: Tuned, *, few: bool) -> None:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
@@ -178,15 +184,17 @@ def _print(what: str, best: Tuned) -> None:
 
     console = text_console()
     console.print(what, markup=False)
+    console.print(assumed(question), markup=False)
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("setting", style="bold")
     for heading in ("cache", "window", "one read"):
         table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("rows per read", justify="right")
+    table.add_column("waiting\nper read", justify="right")
     table.add_column("rows/s", justify="right")
     measured = best.by_measurement is not None
     if measured:
-        table.add_column("measured", justify="right")
+        table.add_column("measured\nper read", justify="right")
+        table.add_column("measured\nrows/s", justify="right")
     ranked = best.ranked
     shown = [one for n, one in enumerate(ranked) if n < _SHOWN or one.measured is not None]
     if best.default not in shown:
@@ -201,11 +209,12 @@ def _print(what: str, best: Tuned) -> None:
         cells = [
             name,
             *split_cells(found),
-            short_count(found.rows_per_read) if found.rows_per_read is not None else "–",
+            _per_read(found.rows_per_read),
             short_count(one.candidate.rows_per_second),
         ]
-        if measured:
-            cells.append("" if one.measured is None else short_count(one.measured.rows_per_second))
+        if measured and one.measured is not None:
+            ran = one.measured
+            cells += [_per_read(ran.rows_per_read), short_count(ran.rows_per_second)]
         table.add_row(*cells, style="green" if one is best.best else None)
     console.print(table)
     if len(shown) < len(ranked):
@@ -215,3 +224,18 @@ def _print(what: str, best: Tuned) -> None:
             style="dim",
         )
     console.print(f"{best.name}: {_finding(best)}.", markup=False)
+    if measured and few:
+        console.print(
+            "The sample is not much longer than the window, so its rows came again and again while "
+            "they were measured: rare keys look frequent. A longer sample tells more.",
+            style="yellow",
+        )
+
+
+def _window(best: Tuned) -> float:
+    found = best.best.candidate.found
+    return found.window_rows if found is not None else 0.0
+
+
+def _per_read(rows: float | None) -> str:
+    return short_count(rows) if rows is not None else "–"

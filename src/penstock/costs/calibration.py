@@ -8,12 +8,13 @@ import os
 import platform
 import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
 import pyarrow as pa
 
-from penstock.budget import Size, parse_bytes
+from penstock.budget import Size, format_bytes, parse_bytes
 from penstock.costs.read_timing import Progress, read_curves
 from penstock.costs.row_timing import RowCosts, row_costs
 from penstock.costs.unit_costs import CostError, ReadCurve, UnitCosts
@@ -73,7 +74,8 @@ def calibrate(
     curves = read_curves(master, binding.read_columns, progress=progress)
     rows = row_costs(master, schema, key, columns, parse_bytes(budget), progress)
     curves[1] = _between_work(curves[1], rows)
-    source = f"measured on {platform.node() or 'this machine'}"
+    size = format_bytes(parse_bytes(budget))
+    source = f"measured on {platform.node() or 'this machine'}, at {size}"
     return UnitCosts(curves, **rows.kinds["rootjoin"], kinds=rows.kinds, source=source)
 
 
@@ -87,7 +89,10 @@ def kept_calibration(
     master: Master, stream_schema: pa.Schema | None = None, columns: Sequence[str] | None = None
 ) -> UnitCosts | None:
     """What `keep_calibration` kept for this machine, master and stream; None if nothing was."""
-    path = _path(master, stream_schema, columns)
+    return _read(_path(master, stream_schema, columns))
+
+
+def _read(path: Path) -> UnitCosts | None:
     try:
         return UnitCosts.from_dict(json.loads(path.read_text()))
     except OSError:
@@ -120,25 +125,46 @@ def keep_calibration(
 def at_any_rate(
     master: Master, stream_schema: pa.Schema | None = None, columns: Sequence[str] | None = None
 ) -> UnitCosts:
-    """The kept calibration of this master, or nominal costs."""
-    return kept_calibration(master, stream_schema, columns) or NOMINAL
+    """The kept calibration of this master, if need be with another stream, or nominal costs."""
+    exact = kept_calibration(master, stream_schema, columns)
+    if exact is not None:
+        return exact
+    folder, name = _folder(), _digest(_known_of(master))
+    try:
+        others = sorted(folder.glob(f"{name}-*.json"), key=lambda one: -one.stat().st_mtime)
+    except OSError:
+        others = []
+    for other in others:
+        costs = _read(other)
+        if costs is not None:
+            return replace(costs, source=f"{costs.source}, with a stream of other columns")
+    return NOMINAL
 
 
 def _path(master: Master, stream_schema: pa.Schema | None, columns: Sequence[str] | None) -> Path:
     schema = default_stream(master) if stream_schema is None else stream_schema
-    known = [
+    stream = [
+        str(schema.remove_metadata()),
+        str(sorted(columns) if columns is not None else None),
+    ]
+    return _folder() / f"{_digest(_known_of(master))}-{_digest(stream)}.json"
+
+
+def _known_of(master: Master) -> list[str]:
+    """What tells this machine and this master from others."""
+    return [
         platform.node(),
         platform.machine(),
         str(os.cpu_count()),
         type(master).__name__,
         _place(master),
         str(master.schema.remove_metadata()),
-        str(schema.remove_metadata()),
-        str(sorted(columns) if columns is not None else None),
         str(round(master.data_nbytes / max(master.num_pages, 1), -3)),
     ]
-    digest = hashlib.blake2b("\n".join(known).encode(), digest_size=12).hexdigest()
-    return _folder() / f"{digest}.json"
+
+
+def _digest(known: Sequence[str]) -> str:
+    return hashlib.blake2b("\n".join(known).encode(), digest_size=8).hexdigest()
 
 
 def _place(master: Master) -> str:

@@ -76,7 +76,9 @@ class Candidate:
     def reading_cell(self) -> str:
         """Reading per row of the stream, in a word."""
         nanoseconds = self.reading_seconds * 1e9
-        return f"{nanoseconds / 1e3:,.1f} µs" if nanoseconds >= 1e4 else f"{nanoseconds:,.0f} ns"
+        if nanoseconds >= 1e3:
+            return f"{nanoseconds / 1e3:,.1f} µs"
+        return f"{nanoseconds:,.0f} ns" if nanoseconds >= 0.5 or not nanoseconds else "< 1 ns"
 
     def to_dict(self) -> dict[str, Any]:
         found = self.found.to_dict() if self.found is not None else {}

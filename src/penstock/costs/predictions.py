@@ -53,6 +53,7 @@ class Prediction:
         read_bytes: bytes of such a read.
         together: reads that are asked for at once.
         read_rows: rows of R that one read brings.
+        own_pages: the master's own pages that are one to the join (`read_bytes`).
         whole: whether all of R is held, so that nothing is read after the first pass.
         assumes: what the numbers rest on.
     """
@@ -70,6 +71,7 @@ class Prediction:
     read_rows: float
     whole: bool
     assumes: str
+    own_pages: int = 1
 
     @property
     def reads_per_row(self) -> float:
@@ -89,6 +91,7 @@ class Prediction:
     def to_dict(self) -> dict[str, Any]:
         return {
             **asdict(self),
+            "read_pages": self.read_pages * self.own_pages,
             "rows_per_read": self.rows_per_read,
             "stream_rows_per_read": self.stream_rows_per_read,
         }
@@ -159,7 +162,7 @@ def predict(join: SemiStreamJoin, rates: Rates) -> Prediction:
     return Prediction(
         title=join.plan.title,
         pages_per_row=found.reads * run,
-        hit_share=max(1.0 - found.waits, 0.0),
+        hit_share=max(round(1.0 - found.waits, 9), 0.0),
         cached_keys=found.keys,
         cache_bytes=cache_bytes,
         window_rows=found.window_rows,
@@ -170,6 +173,7 @@ def predict(join: SemiStreamJoin, rates: Rates) -> Prediction:
         read_rows=run * master.num_rows / pages,
         whole=whole,
         assumes=f"{rates.profile}{found.beyond}",
+        own_pages=rates.own_pages(master),
     )
 
 

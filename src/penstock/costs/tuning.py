@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
+from statistics import fmean
 from typing import Any
 
 import pyarrow as pa
@@ -25,6 +26,7 @@ _CACHE_SHARES = (None, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7)
 _BUFFER_PARTS = (64, 32, 16, 8, 4)
 _BATCH_PART = 8
 """A batch of a measurement takes at most such a part of the budget."""
+_TURNS = 2
 _SETTLING = 0.5
 """Part of a measurement that is not counted: the window fills and the cache learns."""
 
@@ -36,6 +38,15 @@ class Measured:
     rows_per_second: float
     rows_per_read: float | None
     reading_share: float
+
+    @classmethod
+    def mean(cls, runs: Sequence[Measured]) -> Measured:
+        per_read = [run.rows_per_read for run in runs if run.rows_per_read is not None]
+        return cls(
+            fmean(run.rows_per_second for run in runs),
+            fmean(per_read) if per_read else None,
+            fmean(run.reading_share for run in runs),
+        )
 
 
 @dataclass(frozen=True)
@@ -142,7 +153,8 @@ def tune(
     """Try every setting of the grid by the model, and with `batches` the most promising for real.
 
     `batches` gives a stream anew each time it is called; each run of it lasts so many seconds, of
-    which the first half is not counted. The default is always among those measured.
+    which the first half is not counted. Every setting runs twice, in turns with the others, because
+    machines vary; the mean counts. The default is always among those measured.
     """
     rates, plans = question.rates(), grid(name, budget, question)
     settings = []
@@ -156,9 +168,14 @@ def tune(
     if batches is not None:
         ranked = sorted(able, key=lambda one: -one.candidate.rows_per_second)
         chosen = [default, *(one for one in ranked if one is not default)][:measure_most]
-        for number, one in enumerate(chosen):
-            progress("measure", number, len(chosen))
-            ran = replace(one, measured=measure(one.candidate.plan, question, batches(), seconds))
+        runs: list[list[Measured]] = [[] for _ in chosen]
+        for number in range(_TURNS * len(chosen)):
+            progress("measure", number, _TURNS * len(chosen))
+            plan = chosen[number % len(chosen)].candidate.plan
+            found = measure(plan, question, batches(), seconds)
+            runs[number % len(chosen)].append(found)
+        for one, found_ones in zip(chosen, runs, strict=True):
+            ran = replace(one, measured=Measured.mean(found_ones))
             settings[settings.index(one)] = ran
             default = ran if one is default else default
     return Tuned(name, tuple(settings), default)

@@ -70,7 +70,7 @@ def choose(
     plans["rootjoin"] = plan
     found = [weigh(name, one, question, rates) for name, one in plans.items()]
     taken, why = pick(found)
-    return Chosen(taken.plan, f"{why}, if the stream's keys are {_PROFILE}")
+    return Chosen(taken.plan, f"{why}, if the stream's keys are {_PROFILE} (costs: {costs.source})")
 
 
 def _hits(join: RootJoinOperator, rates: Rates) -> str:

@@ -135,7 +135,7 @@ def enrich(
             f"{error} With max_wait, {chosen.budget_bytes} bytes of the budget of {whole} are the "
             "join's; the rest is for what a worker remembers of the state."
         ) from error
-    tell(definition, whole)
+    tell(definition, whole, None if plan is None else str(plan))
     if waits:
         return definition.waiting(Timers(drain, seconds), whole)
     return definition.at_once(observation)

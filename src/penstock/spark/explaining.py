@@ -7,6 +7,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 from penstock.budget import format_bytes
+from penstock.costs.choosing import options_of
 from penstock.spark.checks import marks
 from penstock.spark.defining import Definition
 
@@ -15,17 +16,22 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger("penstock")
 _KEPT = 1000
+_TOLD_ANYWAY = ("budget", "max_wait", "pack")
 _UNKNOWN = "defined by another process."
 _told: OrderedDict[str, str] = OrderedDict()
 """What was told of the enrichments that were defined last, by their identity."""
 
 
-def tell(definition: Definition, budget: int) -> None:
-    """Log what an enrichment is, and remember it for `explain`."""
+def tell(definition: Definition, budget: int, file: str | None = None) -> None:
+    """Log what an enrichment is, and remember it for `explain`; `file` is that of its plan."""
     plan, chosen = definition.enrichment.plan, definition.examined.chosen
     how = f"rows wait up to {plan.max_wait:g} s" if plan.max_wait else "every row at once"
+    given = {n: v for n, v in options_of(plan).items() if n not in _TOLD_ANYWAY}
+    options = "".join(f", {n}={v}" for n, v in given.items())
     why = f"; chosen because {chosen.why}" if chosen is not None else ""
-    text = f"{plan.title}, {format_bytes(budget)} in each worker, {how}{why}."
+    if file is not None:
+        why = f"; as {file} says"
+    text = f"{plan.title}, {format_bytes(budget)} in each worker, {how}{options}{why}."
     _LOG.info("%s: %s", definition.name, text)
     _told[definition.enrichment.identity] = text
     while len(_told) > _KEPT:
