@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
 from math import isfinite
 from pathlib import Path
@@ -212,6 +213,23 @@ def test_runs_are_explained_step_by_step() -> None:
 
 
 # --- kept and found again ------------------------------------------------------------------------
+
+
+def test_costs_of_another_stream_are_better_than_none() -> None:
+    master, other = small(), small(page_rows=400)
+    first = replace(NOMINAL, take=1.0, source="measured on a machine")
+    second = replace(NOMINAL, take=2.0, source="measured on a machine")
+    older = keep_calibration(first, master)
+    os.utime(older, (1.0, 1.0))
+    wide = pa.schema([("id", pa.int64()), ("note", pa.string())])
+    keep_calibration(second, master, wide, ["v"])
+    assert at_any_rate(master) == first
+    found = at_any_rate(master, wide)
+    assert found == second
+    assert found.source == "measured on a machine, with a stream of other columns"
+    keep_calibration(second, master, wide, ["v"]).write_text("no costs")
+    assert at_any_rate(master, wide) == first
+    assert at_any_rate(other, wide) is NOMINAL
 
 
 def test_kept_and_read_back(

@@ -115,6 +115,22 @@ def test_as_plain_values(master: MemoryMaster) -> None:
     assert known["refused"] is None
 
 
+def test_pages_of_a_read_are_the_masters_own(small_pages: MemoryMaster) -> None:
+    asked = question(small_pages)
+    plan = named("rootjoin", budget=1_000_000, read_bytes=4 * 1_220)
+    known = weigh("rootjoin", plan, asked, asked.rates()).to_dict()
+    assert known["predicted_read_pages"] == 4
+    assert known["predicted_read_bytes"] == pytest.approx(4 * 1_200, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "told"),
+    [(0.0, "0 ns"), (4e-11, "< 1 ns"), (5.4e-9, "5 ns"), (1.23e-6, "1.2 µs"), (5e-3, "5,000.0 µs")],
+)
+def test_reading_in_a_word(seconds: float, told: str) -> None:
+    assert candidate("rootjoin", seconds).reading_cell() == told
+
+
 def test_small_batches_cost_more(master: MemoryMaster) -> None:
     """What is done once for each batch put out."""
     asked = question(master)

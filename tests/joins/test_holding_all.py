@@ -124,3 +124,17 @@ def test_a_large_batch_takes_the_bytes_of_packed_rows() -> None:
     join.check_invariants()
     assert_same_rows(out, plain_join(pa.Table.from_batches([batch]), table, "id").rows)
     assert not join.complete
+
+
+@pytest.mark.parametrize("rows", [2_000, 12_000, 20_000, 40_000])
+def test_a_large_first_batch_gets_what_r_does_not_need(rows: int) -> None:
+    """And all of R only where both do not fit."""
+    table = products(8_000)
+    join = RootJoin(budget="1MB").build(MemoryMaster(table, "id"), SCHEMA, on="id")
+    batch = batch_of(5, rows)
+    out = list(join.push(batch))
+    assert join.complete == (rows <= 20_000)
+    join.check_invariants()
+    assert join.stats.held_bytes_max <= 1_000_000
+    expected = plain_join(pa.Table.from_batches([batch]), table, "id")
+    assert_same_rows([*out, *join.flush()], expected.rows)

@@ -162,7 +162,7 @@ def predict(join: SemiStreamJoin, rates: Rates) -> Prediction:
     return Prediction(
         title=join.plan.title,
         pages_per_row=found.reads * run,
-        hit_share=max(round(1.0 - found.waits, 9), 0.0),
+        hit_share=max(0.0, round(1.0 - found.waits, 9)),
         cached_keys=found.keys,
         cache_bytes=cache_bytes,
         window_rows=found.window_rows,

@@ -28,6 +28,7 @@ from penstock.errors import BudgetError
 from penstock.joins.base import SemiStreamJoin
 from penstock.joins.binding import On
 from penstock.joins.cachejoin import CacheJoin
+from penstock.joins.holding_all import HoldsAllOfR
 from penstock.joins.hybridjoin import HybridJoin
 from penstock.joins.plan import JoinPlan
 from penstock.joins.rootjoin import RootJoin
@@ -122,15 +123,15 @@ def row_costs(
     progress("reading keys of R")
     budget = max(min(budget, int(master.data_nbytes / _LEAST_TIMES)), _LEAST_BUDGET)
     keys = _middle(master, min(int(_TIMES_BUDGET * budget), _MOST_BYTES), master.key)
-    few = _middle(master, budget // _WHOLE_PART, master.schema.names)
-    small = MemoryMaster(few, list(master.key), page_rows=_page_rows(master))
     runs: dict[str, list[_Run]] = {kind: [] for kind in KINDS}
     reads: list[tuple[float, float]] = []
     for number, case in enumerate(_CASES):
         progress(f"{case.plan.title}, {number + 1} of {len(_CASES)}")
-        on_master, rows = (small, few) if case.whole else (master, keys)
         nbytes = max(int(budget * case.part), _LEAST_BUDGET)
-        join = _built(case, on_master, stream_schema, on, columns, nbytes)
+        if case.whole:
+            join, rows = _holding_all(case, master, stream_schema, on, columns, nbytes)
+        else:
+            join, rows = _built(case, master, stream_schema, on, columns, nbytes), keys
         stream = _Stream(rows, join, stream_schema, case.skew, nbytes // _BATCH_PART)
         kind = HELD if case.whole else kind_of(join)
         run = _run(join, stream)
@@ -181,6 +182,25 @@ def _built(
             if budget << doubled > 64 * max(master.data_nbytes, budget):
                 raise
     raise AssertionError
+
+
+def _holding_all(
+    case: _Case,
+    master: Master,
+    stream_schema: pa.Schema,
+    on: On,
+    columns: Sequence[str] | None,
+    budget: int,
+) -> tuple[SemiStreamJoin, pa.Table]:
+    """A join of so few rows of R that it holds all of them; and the rows."""
+    rows = _middle(master, budget // _WHOLE_PART, master.schema.names)
+    while True:
+        small = MemoryMaster(rows, list(master.key), page_rows=_page_rows(master))
+        join = _built(case, small, stream_schema, on, columns, budget)
+        assert isinstance(join, HoldsAllOfR)
+        if join.holds_all() or rows.num_rows < 2:
+            return join, rows
+        rows = rows.slice(0, rows.num_rows // 2)
 
 
 @dataclass(frozen=True)

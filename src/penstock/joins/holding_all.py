@@ -33,6 +33,8 @@ class HoldsAllOfR(EmptiesByLookUps):
     """Whether all of R is held."""
     _fits = False
     """Whether it is meant to be, by key."""
+    _needed = 0
+    """Bytes that it is expected to take then."""
     _packs = False
     """Whether packed rows will do as well."""
     _packed: PackedRows | None = None
@@ -74,7 +76,8 @@ class HoldsAllOfR(EmptiesByLookUps):
         values = max(master.data_nbytes - master.num_rows * layout.lanes.row_nbytes, 0)
         part = len(wide & set(self.cache.store.schema.names)) / max(len(wide), 1)
         most = self._most_for_all()
-        if self.cache.limit_for(master.num_rows, int(values * part)) > most:
+        self._needed = self.cache.limit_for(master.num_rows, int(values * part))
+        if self._needed > most:
             return False
         self._move_line(most - self.cache.limit)
         return True
@@ -216,8 +219,12 @@ class HoldsAllOfR(EmptiesByLookUps):
         self._reserve(0)
 
     def _give_way(self, wanted: int) -> None:
-        """A batch that needs the cache's bytes gets them; what was cached can be read again."""
-        self._empty_cache()
+        """A batch that needs the cache's bytes gets them: first those that R will not need."""
+        spare = self.cache.limit - int(_UNLIKE_SAMPLE * self._needed)
+        if self._fits and not self.complete and spare > 0:
+            self._move_line(-spare)
+        else:
+            self._empty_cache()  # what was cached can be read again
 
     def _empty_cache(self) -> None:
         self.cache.clear()
