@@ -2,7 +2,7 @@
 
 Machines vary by tens of per cent from minute to minute, so each round calibrates anew and then runs
 every join; what counts is the median over rounds of predicted over measured. Writes `rates.json`
-and `rates.md` beside this file; half an hour on an idle machine.
+and `rates.md` beside this file; ten minutes on an idle machine.
 
     python benchmarks/rates.py
 """

@@ -116,3 +116,33 @@ def test_what_cannot_be(master: Path, tmp_path: Path, monkeypatch: pytest.Monkey
     unkept = run("calibrate", master)
     assert isinstance(unkept.exception, CostError)
     assert "PENSTOCK_CACHE" in str(unkept.exception)
+
+
+def test_what_was_measured_is_shown_where_it_cannot_be_kept(
+    master: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("PENSTOCK_CACHE", str(tmp_path / "file"))
+    result = run("calibrate", master, "--output", "json", "--plot", tmp_path / "reads.svg")
+    assert isinstance(result.exception, CostError)
+    assert "cannot be kept" in str(result.exception)
+    known = json.loads(result.stdout)
+    assert known.pop("kept_in") is None
+    assert UnitCosts.from_dict(known).reads
+    assert (tmp_path / "reads.svg").read_text().startswith("<svg")
+
+
+def test_a_plot_is_written_over_no_other_file(master: Path, tmp_path: Path) -> None:
+    for target, says in ((master, "is no drawing"), (tmp_path / "no" / "x.svg", "no such folder")):
+        result = run("calibrate", master, "--plot", target)
+        assert isinstance(result.exception, OptionError)
+        assert says in str(result.exception)
+        assert result.stdout == ""
+
+
+def test_secrets_of_an_address_are_not_shown(master: Path) -> None:
+    uri = f"{master.as_uri()}?sig=SECRET"
+    for output in ("text", "json"):
+        told = run("plan", uri, "--budget", "600kB", "--join", "inlj", "--output", output)
+        assert told.exit_code == 0, told.output
+        assert "SECRET" not in told.output

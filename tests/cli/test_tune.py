@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -128,10 +129,21 @@ def test_as_text_by_the_model(master: Path, name: str) -> None:
         (["--stream", "{sample}", "--skew", "1"], "give --stream or --skew"),
         (["--stream", "{master}"], "is no Parquet file that can be read"),
         (["--seconds", "0"], "--seconds"),
+        (["--stream", "{sample}", "--missing", "0.1"], "give --stream, or --order and --missing"),
+        (["--stream", "{pipe}"], "is no file"),
+        (["--stream", "{damaged}"], "is no Parquet file that can be read"),
     ],
 )
-def test_a_wrong_command_line(master: Path, sample: Path, options: list[str], said: str) -> None:
-    given = [word.format(sample=sample, master=master) for word in options]
+def test_a_wrong_command_line(
+    master: Path, sample: Path, tmp_path: Path, options: list[str], said: str
+) -> None:
+    pipe, damaged = tmp_path / "pipe", tmp_path / "damaged.parquet"
+    os.mkfifo(pipe)
+    data = bytearray(sample.read_bytes())
+    data[40 : len(data) // 2] = bytes(len(data) // 2 - 40)
+    damaged.write_bytes(data)
+    files = {"sample": sample, "master": master, "pipe": pipe, "damaged": damaged}
+    given = [word.format(**files) for word in options]
     result = CliRunner().invoke(app, ["tune", str(master), *given], env={"COLUMNS": "300"})
     assert result.exit_code == 2
     assert result.stdout == ""
@@ -150,3 +162,11 @@ def test_what_cannot_be(master: Path, tmp_path: Path) -> None:
     nowhere = run(master, "--join", "inlj", "--budget", "1MB", "--to", tmp_path / "no" / "p.json")
     assert isinstance(nowhere.exception, OptionError)
     assert "cannot be written" in str(nowhere.exception)
+
+
+def test_the_master_is_not_written_over(master: Path) -> None:
+    before = master.read_bytes()
+    result = run(master, "--join", "inlj", "--budget", "1MB", "--to", master)
+    assert isinstance(result.exception, OptionError)
+    assert "it would be lost" in str(result.exception)
+    assert master.read_bytes() == before

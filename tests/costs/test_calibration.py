@@ -66,7 +66,7 @@ def small(rows: int = 500, page_rows: int = 10) -> MemoryMaster:
 
 
 def assert_makes_sense(costs: UnitCosts, master: Master) -> None:
-    assert set(costs.kinds) == set(KINDS)
+    assert {"hybridjoin", "cachejoin"} <= set(costs.kinds) <= set(KINDS)
     for kind in costs.kinds.values():
         assert set(kind) == set(COSTS)
         assert all(isfinite(cost) and cost >= 0.0 for cost in kind.values())
@@ -288,3 +288,25 @@ def test_without_a_setting_it_is_the_cache_of_the_person(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     path = keep_calibration(NOMINAL, small())
     assert path.parent == Path(os.environ["XDG_CACHE_HOME"]) / "penstock" / "calibrations"
+
+
+def test_who_has_no_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def nowhere() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("PENSTOCK_CACHE")
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(Path, "home", nowhere)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    assert at_any_rate(small()) is NOMINAL
+    assert keep_calibration(NOMINAL, small()).is_relative_to(tmp_path)
+
+
+def test_others_may_read_what_is_kept() -> None:
+    assert keep_calibration(NOMINAL, small()).stat().st_mode & 0o777 == 0o644
+
+
+def test_a_master_of_a_few_rows_is_held_by_whoever_can() -> None:
+    costs = calibrate(small(rows=10))
+    assert "rootjoin" not in costs.kinds
+    assert costs.of("rootjoin").choose < 1e7

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from math import inf
 
+import pyarrow as pa
 import pytest
 
 from penstock import MemoryMaster
@@ -155,9 +156,9 @@ def candidate(name: str, reading: float, *, whole: bool = False) -> Candidate:
 
 
 def test_the_one_that_reads_least_is_taken() -> None:
-    taken, why = pick([candidate("rootjoin", 106e-9), candidate("cachejoin", 100e-9)])
+    taken, why = pick([candidate("rootjoin", 107e-9), candidate("cachejoin", 100e-9)])
     assert taken.name == "cachejoin"
-    assert why == "the least predicted reading, 100 ns a row; rootjoin comes next with 106 ns"
+    assert why == "the least predicted reading, 100 ns a row; rootjoin comes next with 107 ns"
     assert pick([candidate("cachejoin", 23e-6)])[1] == (
         "the least predicted reading, 23.0 µs a row"
     )
@@ -172,12 +173,26 @@ def test_rootjoin_is_taken_if_it_reads_little_more() -> None:
     assert why.startswith("the least predicted reading, 99 ns a row")
 
 
+def test_rootjoin_is_taken_where_nobody_reads_anything() -> None:
+    taken, _ = pick([candidate("x-hybridjoin", 0.0), candidate("rootjoin", 5e-10)])
+    assert taken.name == "rootjoin"
+
+
+def test_a_budget_that_no_machine_has() -> None:
+    master = MemoryMaster(pa.table({"id": range(10)}), "id")
+    with pytest.raises(BudgetError, match="cannot set aside a budget of 90"):
+        RootJoin(budget="90TB").build(master, default_stream(master), on="id")
+
+
 def test_what_cannot_be_built_is_left_out() -> None:
     refused = Candidate("meshjoin", named("meshjoin"), None, None, "meshjoin needs at least 9 MB")
     good = candidate("cachejoin", 1e-7)
     assert pick([refused, good])[0] is good
     with pytest.raises(BudgetError, match="needs at least 9 MB"):
         pick([refused])
+    ours = Candidate("rootjoin", named("rootjoin"), None, None, "ROOTJOIN needs at least 1 MB")
+    with pytest.raises(BudgetError, match="ROOTJOIN needs at least 1 MB"):
+        pick([refused, ours])
 
 
 def test_all_of_r_held_goes_before_any_reading() -> None:

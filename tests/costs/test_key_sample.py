@@ -22,7 +22,9 @@ from penstock.costs.key_sample import SampledKeys, SampleError
 from penstock.costs.key_sketch import KeySketch
 from penstock.costs.longest_wait import longest_wait
 from penstock.costs.oldest_first import oldest_first
+from penstock.costs.predictions import Rates, predict
 from penstock.errors import PenstockError
+from penstock.joins.hybridjoin import HybridJoin
 from penstock.masters import PageFileMaster, build_master
 from penstock.masters.coarse_pages import CoarsePages
 from penstock.streams import SalesStream
@@ -380,3 +382,25 @@ def test_memory_is_bounded_and_distinct_keys_are_estimated(distinct: int) -> Non
     code, count = (part[0] for part in sketch.frequent())
     assert code == -1
     assert count <= sketch.rows - distinct <= count + sketch.error
+
+
+def test_bytes_of_texts_count_for_the_window() -> None:
+    """Rows of long texts: fewer of them wait, as the join itself will find."""
+    rows, budget = 4_000, 2_000_000
+    master = MemoryMaster(pa.table({"id": range(rows)}), "id", page_rows=40)
+    random = np.random.default_rng(4)
+
+    def batch(text: str) -> pa.RecordBatch:
+        return pa.record_batch({"id": random.integers(0, rows, 200), "note": [text] * 200})
+
+    found = {}
+    for text in ("", "x" * 400):
+        sample = SampledKeys.of([batch(text)], master, on="id")
+        assert sample.row_values == pytest.approx(len(text), abs=1.0)
+        join = HybridJoin(budget=budget).build(master, batch(text).schema, on="id")
+        join.push(batch(text))
+        found[text] = predict(join, Rates(sample, master)).window_rows
+        for _ in range(600):
+            list(join.push(batch(text)))
+        assert len(join.window) == pytest.approx(found[text], rel=0.12)
+    assert found["x" * 400] < found[""] / 5

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from penstock.costs.plan_file import read_plan, write_plan
-from penstock.errors import OptionError
+from penstock.costs.unit_costs import CostError
+from penstock.errors import OptionError, PenstockError
 from penstock.joins.cachejoin import CacheJoin
 from penstock.joins.hybridjoin_l import HybridJoinL
 from penstock.joins.meshjoin import MeshJoin
@@ -114,5 +115,56 @@ def test_files_that_cannot_be_read_or_written(tmp_path: Path) -> None:
         read_plan(tmp_path / "none.json")
     with pytest.raises(OptionError, match="cannot be read: Is a directory"):
         read_plan(tmp_path)
-    with pytest.raises(OptionError, match=r"cannot be written to .*: No such file"):
+    with pytest.raises(OptionError, match=r"cannot be written to .*: there is no such folder"):
         write_plan(tmp_path / "no" / "plan.json", "rootjoin", RootJoin())
+
+
+def test_nothing_else_is_written_over(tmp_path: Path) -> None:
+    precious = tmp_path / "products.arrow"
+    precious.write_bytes(b"ARROW1")
+    with pytest.raises(OptionError, match="is there and is no plan; it would be lost"):
+        write_plan(precious, "rootjoin", RootJoin())
+    assert precious.read_bytes() == b"ARROW1"
+    with pytest.raises(OptionError, match="no such folder"):
+        write_plan(tmp_path / "nowhere" / "plan.json", "rootjoin", RootJoin())
+    with pytest.raises(OptionError, match="it is a folder"):
+        write_plan(tmp_path, "rootjoin", RootJoin())
+
+
+def test_a_plan_that_cannot_be_written_leaves_the_old_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "plan.json"
+    write_plan(path, "rootjoin", RootJoin(budget="7MB"))
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("penstock.costs.whole_files.Path.replace", full)
+    with pytest.raises(CostError, match="No space left on device"):
+        write_plan(path, "rootjoin", RootJoin(budget="9MB"))
+    assert read_plan(path) == RootJoin(budget="7MB")
+    assert [*tmp_path.iterdir()] == [path]
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"name": "x"}, "a plan has no option 'name'"),
+        ({"seed": "x"}, "seed"),
+        ({"colour": 1}, "takes other options"),
+        ({"budget": "much"}, "much"),
+    ],
+)
+def test_errors_name_the_file(options: dict[str, Any], says: str, tmp_path: Path) -> None:
+    path = tmp_path / "plan.json"
+    path.write_text(json.dumps({**GOOD, "options": options}))
+    with pytest.raises(PenstockError, match=says) as caught:
+        read_plan(path)
+    assert str(path) in str(caught.value)
+
+
+def test_json_that_goes_too_deep(tmp_path: Path) -> None:
+    (tmp_path / "plan.json").write_text("[" * 200_000)
+    with pytest.raises(OptionError, match="is no plan"):
+        read_plan(tmp_path / "plan.json")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from datetime import timedelta
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,6 +13,7 @@ from tests.spark.conftest import sales
 
 import penstock
 from penstock.costs.plan_file import write_plan
+from penstock.errors import OptionError
 from penstock.joins import CacheJoin, RootJoin
 from penstock.masters import MemoryMaster, PageFileMaster, build_master
 from penstock.spark import auto, explain
@@ -117,6 +119,20 @@ def test_a_plan_file_is_named(stream: DataFrame, large: Path, tmp_path: Path) ->
         "large: CACHEJOIN, 2.0 MB in each worker, every row at once, read_bytes=4096, "
         f"cache_share=0.3; as {file} says."
     )
+
+
+@pytest.mark.parametrize("wait", ["5s", timedelta(seconds=5), 5.0, 3])
+def test_a_plan_that_would_wait_does_not_at_once(
+    stream: DataFrame, large: Path, wait: object
+) -> None:
+    plan = RootJoin(budget="2MB", max_wait=wait)  # type: ignore[arg-type]
+    out = penstock.enrich(stream, master=large, on="product_id", join=plan)
+    assert explain(out) == "large: ROOTJOIN, 2.0 MB in each worker, every row at once."
+
+
+def test_what_cannot_be_explained() -> None:
+    with pytest.raises(OptionError, match="takes a Spark DataFrame"):
+        explain("x")  # type: ignore[arg-type]
 
 
 def test_two_enrichments_and_none(stream: DataFrame, large: Path) -> None:

@@ -57,28 +57,37 @@ def calibrate(
         OutputFormat, typer.Option(metavar="FORMAT", help="text for people, json for programs.")
     ] = OutputFormat.text,
 ) -> None:
+    from penstock.cli.read_plot import draw, require_plot_target
     from penstock.costs.calibration import calibrate as measured
     from penstock.costs.calibration import keep_calibration
+    from penstock.costs.unit_costs import CostError
     from penstock.masters import open_master
 
+    if plot is not None:
+        require_plot_target(plot)
     with open_master(master) as opened, saying() as say:
         schema = None if stream is None else sample_schema(stream)
         key = key_of(on) if on else None
         added = names_of(columns)
         costs = measured(opened, schema, on=key, columns=added, budget=budget, progress=say)
-        kept = keep_calibration(costs, opened, schema, added)
         what = describe_master(opened, master)
-    if plot is not None:
-        from penstock.cli.read_plot import draw
-
-        draw(costs, plot)
+        if plot is not None:
+            draw(costs, plot)
+        try:
+            kept, unkept = str(keep_calibration(costs, opened, schema, added)), None
+        except CostError as error:
+            kept, unkept = None, error
     if output is OutputFormat.json:
-        print_json({**costs.to_dict(), "kept_in": str(kept)})
+        print_json({**costs.to_dict(), "kept_in": kept})
+        if unkept is not None:
+            raise unkept
         return
     console = text_console()
     console.print(what, markup=False)
     _print_reads(console, costs)
     _print_rows(console, costs)
+    if unkept is not None:
+        raise unkept
     console.print(f"Kept in {kept}.", markup=False, soft_wrap=True)
 
 

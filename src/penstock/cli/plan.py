@@ -72,9 +72,10 @@ def plan(
 ) -> None:
     from penstock.costs.choosing import compare, pick
     from penstock.joins.names import NAMES, named
+    from penstock.masters.addresses import without_secrets
 
-    names = tuple(NAMES) if join == "all" else tuple(n.strip() for n in join.split(","))
-    for name in names:
+    names = tuple(NAMES) if join == "all" else tuple(filter(None, map(str.strip, join.split(","))))
+    for name in names or ("",):
         named(name)
     with (
         saying() as say,
@@ -97,7 +98,7 @@ def plan(
     if output is OutputFormat.json:
         print_json(
             {
-                "master": master,
+                "master": without_secrets(master),
                 "budget": budget,
                 "assumes": str(question.profile),
                 "costs": question.costs.source,

@@ -121,6 +121,12 @@ def asked(
         raise typer.BadParameter(
             "a sample tells how skewed the keys are; give --stream or --skew.", param_hint="--skew"
         )
+    if stream is not None and (missing or order is not Order.unsorted):
+        raise typer.BadParameter(
+            "a sample tells which keys are asked for and which R lacks; give --stream, or --order "
+            "and --missing.",
+            param_hint="--stream",
+        )
     with open_master(master) as opened:
         schema = default_stream(opened) if stream is None else sample_schema(stream)
         key = key_of(on) if on else list(opened.key)
@@ -170,31 +176,43 @@ def sample_rows(path: Path) -> int:
 
 def sample_batches(path: Path, rows: int = 65_536) -> Iterator[pa.RecordBatch]:
     """The sample's rows."""
+    import pyarrow as pa
+
     schema = sample_schema(path)
-    for batch in _parquet(path).iter_batches(rows):
-        yield batch.cast(schema)
+    try:
+        for batch in _parquet(path).iter_batches(rows):
+            yield batch.cast(schema)
+    except (OSError, pa.ArrowInvalid) as error:
+        raise _unreadable(path, error) from error
 
 
 def _parquet(path: Path) -> Any:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    if path.exists() and not path.is_file():
+        raise typer.BadParameter(f"{path} is no file.", param_hint="--stream")
     try:
         return pq.ParquetFile(path)
     except (OSError, pa.ArrowInvalid) as error:
-        why = " ".join(str(error).split())
-        raise typer.BadParameter(
-            f"{path} is no Parquet file that can be read: {why}", param_hint="--stream"
-        ) from error
+        raise _unreadable(path, error) from error
+
+
+def _unreadable(path: Path, error: Exception) -> typer.BadParameter:
+    why = " ".join(str(error).split())
+    return typer.BadParameter(
+        f"{path} is no Parquet file that can be read: {why}", param_hint="--stream"
+    )
 
 
 def describe_master(master: Master, path: str) -> str:
     from penstock.budget import format_bytes
     from penstock.errors import counted
+    from penstock.masters.addresses import without_secrets
 
-    pages = f"{master.num_pages:,} pages of {format_bytes(_page(master))}"
+    pages = f"{counted(master.num_pages, 'page')} of {format_bytes(_page(master))}"
     size = format_bytes(master.data_nbytes)
-    return f"{path}: {counted(master.num_rows, 'row')}, {size}, {pages}"
+    return f"{without_secrets(path)}: {counted(master.num_rows, 'row')}, {size}, {pages}"
 
 
 def _page(master: Master) -> int:

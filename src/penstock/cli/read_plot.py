@@ -7,7 +7,8 @@ from math import ceil, floor, log10
 from pathlib import Path
 
 from penstock.budget import format_bytes
-from penstock.costs.unit_costs import UnitCosts
+from penstock.costs.unit_costs import CostError, UnitCosts
+from penstock.costs.whole_files import write_whole
 from penstock.errors import OptionError
 
 _WIDTH, _HEIGHT = 720, 420
@@ -18,9 +19,25 @@ _COLOURS = ("#0b6e99", "#d1495b", "#2e933c", "#8d6a9f", "#444444")
 def draw(costs: UnitCosts, path: Path) -> None:
     """Write the drawing; both axes are logarithmic."""
     try:
-        path.write_text(_svg(costs), encoding="utf-8")
+        write_whole(path, _svg(costs))
     except OSError as error:
-        raise OptionError(f"the plot cannot be written to {path}: {error.strerror}.") from error
+        raise CostError(f"the plot cannot be written to {path}: {error.strerror}.") from error
+
+
+def require_plot_target(path: Path) -> None:
+    """Raise where no drawing can be written, or where something else would be lost."""
+    if not path.parent.is_dir():
+        raise OptionError(f"the plot cannot be written to {path}: there is no such folder.")
+    if path.exists() and not (path.is_file() and _is_drawing(path)):
+        raise OptionError(f"{path} is there and is no drawing (SVG); give another name.")
+
+
+def _is_drawing(path: Path) -> bool:
+    try:
+        head = path.read_bytes()[:200].lstrip()
+    except OSError:
+        return False
+    return not head or head.startswith((b"<svg", b"<?xml"))
 
 
 def _svg(costs: UnitCosts) -> str:

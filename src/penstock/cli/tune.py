@@ -86,7 +86,7 @@ def tune(
     ] = OutputFormat.text,
 ) -> None:
     from penstock.costs.choosing import compare, pick
-    from penstock.costs.plan_file import write_plan
+    from penstock.costs.plan_file import require_plan_target, write_plan
     from penstock.costs.tuning import tune as tuned_for
     from penstock.joins.names import named
 
@@ -97,6 +97,8 @@ def tune(
         )
     if join != "auto":
         named(join)
+    if to is not None:
+        require_plan_target(to)
     with (
         saying() as say,
         asked(

@@ -17,25 +17,57 @@ import pyarrow as pa
 from penstock.budget import Size, format_bytes, parse_bytes
 from penstock.costs.read_timing import Progress, read_curves
 from penstock.costs.row_timing import RowCosts, row_costs
+from penstock.costs.service_rate import HELD
 from penstock.costs.unit_costs import CostError, ReadCurve, UnitCosts
+from penstock.costs.whole_files import write_whole
 from penstock.joins.binding import Binding, On
 from penstock.masters.base import Master
 
+_HYBRIDJOIN = {
+    "take": 24.0,
+    "probe": 0.0,
+    "add": 33.0,
+    "remove": 52.0,
+    "emit": 16.0,
+    "page": 244e3,
+    "turn": 74e3,
+    "piece": 200e3,
+}
+_CACHEJOIN = {
+    "take": 10.0,
+    "probe": 15.0,
+    "add": 100.0,
+    "remove": 66.0,
+    "emit": 34.0,
+    "page": 225e3,
+    "turn": 53e3,
+    "piece": 150e3,
+    "learn": 118e3,
+    "look": 106.0,
+}
+_ROOTJOIN = {
+    "take": 20.0,
+    "probe": 14.0,
+    "add": 34.0,
+    "remove": 77.0,
+    "emit": 14.0,
+    "page": 5e3,
+    "turn": 450e3,
+    "piece": 370e3,
+    "choose": 320e3,
+}
+_HELD = {"take": 20.0, "probe": 0.0, "add": 0.0, "remove": 0.0, "emit": 54.0, "piece": 34e3}
 NOMINAL = UnitCosts(
     reads={
         1: ReadCurve((8_192.0, 65_536.0, 1_048_576.0), (87e-6, 109e-6, 262e-6)),
         16: ReadCurve((8_192.0, 65_536.0, 1_048_576.0), (25e-6, 50e-6, 200e-6)),
     },
-    probe=30.0,
-    emit=0.0,
-    remove=20.0,
-    take=20.0,
-    add=120.0,
-    page=40_000.0,
-    turn=180_000.0,
-    piece=180_000.0,
-    look=20.0,
-    choose=300_000.0,
+    **_ROOTJOIN,
+    kinds={
+        "hybridjoin": {"choose": 0.0, **_HYBRIDJOIN},
+        "cachejoin": {"choose": 0.0, **_CACHEJOIN},
+        HELD: {"page": 0.0, "turn": 0.0, "choose": 0.0, **_HELD},
+    },
     source="a local disk and two cores of 2025; calibrate to have yours",
 )
 """What is taken where nothing was measured."""
@@ -74,9 +106,10 @@ def calibrate(
     curves = read_curves(master, binding.read_columns, progress=progress)
     rows = row_costs(master, schema, key, columns, parse_bytes(budget), progress)
     curves[1] = _between_work(curves[1], rows)
-    size = format_bytes(parse_bytes(budget))
+    size = format_bytes(rows.budget)
     source = f"measured on {platform.node() or 'this machine'}, at {size}"
-    return UnitCosts(curves, **rows.kinds["rootjoin"], kinds=rows.kinds, source=source)
+    usual = rows.kinds.get("rootjoin") or rows.kinds["hybridjoin"]
+    return UnitCosts(curves, **usual, kinds=rows.kinds, source=source)
 
 
 def _between_work(alone: ReadCurve, rows: RowCosts) -> ReadCurve:
@@ -97,7 +130,7 @@ def _read(path: Path) -> UnitCosts | None:
         return UnitCosts.from_dict(json.loads(path.read_text()))
     except OSError:
         return None
-    except ValueError:
+    except (ValueError, RecursionError):
         return None  # damaged, or written by another version: to be measured again
 
 
@@ -111,13 +144,11 @@ def keep_calibration(
     path = _path(master, stream_schema, columns)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False) as file:
-            json.dump(costs.to_dict(), file, indent=1)
-        Path(file.name).replace(path)
+        write_whole(path, json.dumps(costs.to_dict(), indent=1))
     except OSError as error:
         raise CostError(
             f"the calibration cannot be kept in {path.parent}: {error.strerror}. "
-            "Set PENSTOCK_CACHE to a folder that can be written."
+            "Set PENSTOCK_CACHE to a folder that can be written and has room."
         ) from error
     return path
 
@@ -180,5 +211,9 @@ def _folder() -> Path:
     cache = os.environ.get("PENSTOCK_CACHE")
     if cache:
         return Path(cache) / "calibrations"
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "penstock" / "calibrations"
+    base = os.environ.get("XDG_CACHE_HOME")
+    try:
+        folder = Path(base) if base else Path.home() / ".cache"
+    except RuntimeError:  # who has no home
+        folder = Path(tempfile.gettempdir())
+    return folder / "penstock" / "calibrations"

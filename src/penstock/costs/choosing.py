@@ -24,6 +24,8 @@ from penstock.masters.coarse_pages import ReadUnits
 
 _CLOSE = 0.05
 """A join that needs no profile is taken if it is so near to the best."""
+_NOTHING = 1e-9
+"""Seconds of reading a row by which no join is better than another."""
 _LARGEST_READ = 4 << 20
 LIKELY = ("rootjoin", "cachejoin", "hybridjoin", "meshjoin", "optimised-x-hybridjoin")
 """One of each kind: the others are predicted as one of these."""
@@ -208,13 +210,15 @@ def pick(candidates: Sequence[Candidate]) -> tuple[Candidate, str]:
         (one for one in candidates if one.found is not None), key=lambda one: one.reading_seconds
     )
     if not able:
-        raise BudgetError(candidates[0].refused if candidates else "there is no join to choose.")
+        first = [one for one in candidates if isinstance(one.plan, RootJoin)]
+        refused = [one.refused for one in (*first, *candidates)]
+        raise BudgetError(refused[0] if refused else "there is no join to choose.")
     for one in able:
         if one.found is not None and one.found.whole:
             return one, "all of R fits the budget: it is read once and held"
     least = able[0]
     ours = next((one for one in able if isinstance(one.plan, RootJoin)), None)
-    near = (1 + _CLOSE) * least.reading_seconds
+    near = (1 + _CLOSE) * least.reading_seconds + _NOTHING
     if ours is not None and ours is not least and ours.reading_seconds <= near:
         return ours, (
             f"within {_CLOSE:.0%} of the least predicted reading ({least.name}, "

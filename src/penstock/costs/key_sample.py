@@ -38,6 +38,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from penstock.copying import plain_width
 from penstock.costs.key_rates import Floats, KeyRates, pages_to_look_at
 from penstock.costs.key_sketch import KeySketch, UInt64s, mixed
 from penstock.costs.poisson import at_least
@@ -52,6 +53,8 @@ _LEAST_ROWS = 16
 """Of a frequent key, where rates fall as 1/rank; more where they fall more slowly."""
 _LOOKED_UP = 2048
 """Keys of rows, and as many distinct keys, that are looked up in R."""
+_OFFSET = 4
+"""Bytes of where a text begins."""
 _LOOK_UP_BYTES = 16 << 20
 _NEIGHBOURS = 16
 _BEYOND_CHANCE = 8.0
@@ -89,13 +92,15 @@ class _Lowest:
         self.codes, self.columns = codes[first], tuple(c.take(pa.array(first)) for c in columns)
 
 
-class _Sampled(NamedTuple):
+@dataclass(eq=False)
+class _Sampled:
     """What one pass over the sample keeps."""
 
     sketch: KeySketch
     page_rows: Int64s
     of_rows: _Lowest
     of_keys: _Lowest
+    value_nbytes: int = 0
 
     @classmethod
     def all_of(
@@ -110,6 +115,7 @@ class _Sampled(NamedTuple):
             if keys.state is not None:
                 keys = keys.take(np.flatnonzero(keys.state == VALID))
             seen += 1
+            kept.value_nbytes += _value_nbytes(batch)
             kept.sketch.add(keys.codes, batch.num_rows - len(keys))
             kept.page_rows[:] += np.bincount(master.page_of(keys), minlength=pages)
             numbers = random.integers(0, 2**64, len(keys), dtype=np.uint64)
@@ -136,6 +142,12 @@ class _Sampled(NamedTuple):
         return np.concatenate(found)
 
 
+def _value_nbytes(batch: pa.RecordBatch) -> int:
+    """Bytes of what has no fixed width: texts without their offsets, nested values as they are."""
+    wide = (column for column in batch.columns if plain_width(column.type) is None)
+    return sum(max(column.nbytes - _OFFSET * len(column), 0) for column in wide)
+
+
 @dataclass(frozen=True, eq=False)
 class SampledKeys:
     """Keys as a sample of the stream has them; made with `SampledKeys.of`.
@@ -151,6 +163,7 @@ class SampledKeys:
         exponent: that of the other keys' power law.
         lacking: share of the other keys' rows whose key R lacks.
         keys: keys of R.
+        row_values: bytes of texts and nested values in a row of the stream.
 
     >>> from penstock.masters import MemoryMaster
     >>> master = MemoryMaster(pa.table({"id": range(8)}), "id", page_rows=2)
@@ -172,6 +185,7 @@ class SampledKeys:
     exponent: float
     lacking: float
     keys: int
+    row_values: float = 0.0
 
     @classmethod
     def of(
@@ -209,6 +223,7 @@ class SampledKeys:
             exponent=exponent,
             lacking=lacking,
             keys=master.num_rows,
+            row_values=sample.value_nbytes / max(sketch.rows + sketch.unusable, 1),
         )
 
     @property

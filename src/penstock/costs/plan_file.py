@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from penstock.costs.choosing import Candidate, options_of
+from penstock.costs.unit_costs import CostError
+from penstock.costs.whole_files import write_whole
 from penstock.errors import OptionError
 from penstock.joins.names import named
 from penstock.joins.plan import JoinPlan
@@ -46,12 +48,34 @@ def write_plan(
     found: Candidate | None = None,
     why: str = "",
 ) -> None:
-    """Write a plan to a file of JSON."""
+    """Write a plan to a file of JSON, as a whole or not at all."""
+    require_plan_target(path)
     text = json.dumps(plan_to_dict(name, plan, found, why), indent=2)
     try:
-        Path(path).write_text(f"{text}\n")
+        write_whole(Path(path), f"{text}\n")
     except OSError as error:
-        raise OptionError(f"the plan cannot be written to {path}: {error.strerror}.") from error
+        raise CostError(f"the plan cannot be written to {path}: {error.strerror}.") from error
+
+
+def require_plan_target(path: str | os.PathLike[str]) -> None:
+    """Raise where no plan can be written, or where something else would be lost."""
+    target = Path(path)
+    if not target.parent.is_dir():
+        raise OptionError(f"the plan cannot be written to {path}: there is no such folder.")
+    if target.is_dir():
+        raise OptionError(f"the plan cannot be written to {path}: it is a folder.")
+    if target.exists() and target.stat().st_size and not _is_plan(target):
+        raise OptionError(
+            f"{path} is there and is no plan; it would be lost. Give another name, or remove it."
+        )
+
+
+def _is_plan(path: Path) -> bool:
+    try:
+        known = json.loads(path.read_text()) if path.is_file() else None
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(known, dict) and known.get("format") == _FORMAT
 
 
 def read_plan(path: str | os.PathLike[str]) -> JoinPlan:
@@ -62,7 +86,7 @@ def read_plan(path: str | os.PathLike[str]) -> JoinPlan:
         known = json.loads(Path(path).read_text())
     except OSError as error:
         raise OptionError(f"the plan {path} cannot be read: {error.strerror}.") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise OptionError(
             f"{path} is no plan: it is not JSON ({error}). `penstock tune MASTER --to {path}` "
             "writes one."
@@ -72,7 +96,7 @@ def read_plan(path: str | os.PathLike[str]) -> JoinPlan:
             f"{path} is no plan: its format is not {_FORMAT!r}. `penstock tune MASTER --to {path}` "
             "writes one."
         )
-    if known.get("version") != _VERSION:
+    if type(known.get("version")) is not int or known["version"] != _VERSION:
         raise OptionError(
             f"{path} has version {known.get('version')!r} of plans, and this Penstock reads "
             f"version {_VERSION}. Write it anew with `penstock tune`."
@@ -80,4 +104,9 @@ def read_plan(path: str | os.PathLike[str]) -> JoinPlan:
     options = known.get("options")
     if not isinstance(options, dict):
         raise OptionError(f"{path} has no options; write it anew with `penstock tune`.")
-    return named(str(known.get("join")), **options)
+    if "name" in options:
+        raise OptionError(f"{path}: a plan has no option 'name'.")
+    try:
+        return named(str(known.get("join")), **options)
+    except OptionError as error:
+        raise type(error)(f"{path}: {error}") from error

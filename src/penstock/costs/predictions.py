@@ -177,6 +177,11 @@ def predict(join: SemiStreamJoin, rates: Rates) -> Prediction:
     )
 
 
+def row_values(profile: KeyProfile) -> float:
+    """Bytes of texts and nested values in a row of the stream, as far as a sample told."""
+    return float(getattr(profile, "row_values", 0.0))
+
+
 def hits_at_once(join: RootJoinOperator, rates: Rates) -> float:
     """The share of the rows that ROOTJOIN's cache answers, at most, where it is flushed again and
     again and its master can look single rows up.
@@ -191,7 +196,8 @@ def hits_at_once(join: RootJoinOperator, rates: Rates) -> float:
 def _steady(join: SemiStreamJoin, all_rates: Rates, run: int) -> _Steady:
     plan, window, cache = join.plan, join.window, join.cache
     block = window.store.blocks.block
-    slots = max(window.limit // window.store.block_nbytes * block, 1)
+    block_nbytes = window.store.block_nbytes + int(block * row_values(all_rates.profile))
+    slots = max(window.limit // block_nbytes * block, 1)
     if isinstance(plan, Inlj):
         return _Steady(1.0, 1.0, 0.0, beyond="; a read for each row")
     if isinstance(plan, MeshJoin):
@@ -202,7 +208,7 @@ def _steady(join: SemiStreamJoin, all_rates: Rates, run: int) -> _Steady:
         asked = float((rates.weights * -np.expm1(-rates.of_page() * slots)).sum())
         return _Steady(asked / slots, 1.0, slots / 2.0, beyond="; no block cached")
     if isinstance(join, RootJoinOperator):
-        return _rootjoin(join, rates, block)
+        return _rootjoin(join, rates, block, block_nbytes / block)
     held, beyond = none_held(rates), ""
     if isinstance(plan, HybridJoinL | HybridJoinPQ | PartitionedJoin):
         beyond = "; as many reads as HYBRIDJOIN"
@@ -229,10 +235,9 @@ def _steady(join: SemiStreamJoin, all_rates: Rates, run: int) -> _Steady:
     return _found(held, state, beyond)
 
 
-def _rootjoin(join: RootJoinOperator, rates: KeyRates, block: int) -> _Steady:
+def _rootjoin(join: RootJoinOperator, rates: KeyRates, block: int, row: float) -> _Steady:
     """The pages of a round are sized by what is found, and what is found by their bytes."""
     window, master = join.window, join.master
-    row = window.store.block_nbytes / block
     bytes_of_all = window.limit + join.cache.limit + join.disk_buffer
     pages = join.round_pages(2.0 * window.limit / row / max(master.num_pages, 1), join.cache.limit)
 

@@ -104,11 +104,13 @@ _CASES = (
 class RowCosts:
     """Nanoseconds of each of `COSTS` in each kind of join; and seconds of reads between the work.
 
-    `reads` has the bytes and the seconds of a read, for each run that made them one by one.
+    `reads` has the bytes and the seconds of a read, for each run that made them one by one;
+    `budget` is that of the joins.
     """
 
     kinds: dict[str, dict[str, float]]
     reads: list[tuple[float, float]]
+    budget: int
 
 
 def row_costs(
@@ -133,13 +135,15 @@ def row_costs(
         else:
             join, rows = _built(case, master, stream_schema, on, columns, nbytes), keys
         stream = _Stream(rows, join, stream_schema, case.skew, nbytes // _BATCH_PART)
-        kind = HELD if case.whole else kind_of(join)
         run = _run(join, stream)
+        held = isinstance(join, HoldsAllOfR) and join.complete
+        kind = HELD if held else kind_of(join)
         runs[kind].append(run)
         if kind in ONE_BY_ONE and run.counts["turn"]:
             size = join.master.data_nbytes / max(join.master.num_pages, 1)
             reads.append((size, run.seconds[READING] / run.counts["turn"]))
-    return RowCosts({kind: _explaining(found) for kind, found in runs.items()}, reads)
+    kinds = {kind: _explaining(found) for kind, found in runs.items() if found}
+    return RowCosts(kinds, reads, budget)
 
 
 def _page_rows(master: Master) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, inf
 
 from penstock.costs.predictions import Prediction
 from penstock.costs.unit_costs import UnitCosts
@@ -27,7 +27,7 @@ class ServiceRate:
 
     @property
     def rows_per_second(self) -> float:
-        return 1.0 / self.seconds
+        return 1.0 / self.seconds if self.seconds else inf
 
     @property
     def seconds(self) -> float:

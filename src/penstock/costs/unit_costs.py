@@ -119,7 +119,7 @@ class UnitCosts:
                 int(n): ReadCurve(_floats(c["nbytes"]), _floats(c["seconds"]))
                 for n, c in values["reads"].items()
             }
-            if not reads:
+            if not reads or min(reads) < 1:
                 raise CostError("these are no costs of a calibration: they have no reads.")
             return cls(**{**values, "reads": reads})
         except CostError:

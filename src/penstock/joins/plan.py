@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 from abc import ABC, abstractmethod
@@ -11,8 +12,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
 
-from penstock.budget import Size, parse_bytes
-from penstock.errors import SchemaError, counted
+from penstock.budget import Size, format_bytes, parse_bytes
+from penstock.errors import BudgetError, OptionError, SchemaError, counted
 from penstock.joins.binding import Binding, On, OnMiss
 from penstock.joins.waits import MaxWait, WaitLimit
 from penstock.masters.base import Master
@@ -47,6 +48,8 @@ class JoinPlan(ABC):
         WaitLimit.parse(self.max_wait)
         if self.read_bytes is not None:
             parse_bytes(self.read_bytes)
+        if type(self.seed) is not int or self.seed < 0:
+            raise OptionError.out_of_range("seed", self.seed, "a whole number, 0 or more")
 
     @property
     def budget_bytes(self) -> int:
@@ -90,7 +93,15 @@ class JoinPlan(ABC):
         if self.read_bytes is not None:
             units = ReadUnits(parse_bytes(self.read_bytes), self.budget_bytes)
             master = CoarsePages(master, units)
-        return self._operator(master, binding, clock)
+        try:
+            return self._operator(master, binding, clock)
+        except (MemoryError, OSError) as error:
+            if isinstance(error, OSError) and error.errno != errno.ENOMEM:
+                raise
+            raise BudgetError(
+                f"this machine cannot set aside a budget of {format_bytes(self.budget_bytes)}. "
+                "Give one that its memory has room for."
+            ) from error
 
     def describe(self, join: SemiStreamJoin) -> str:
         """One line on a running join of this plan."""

@@ -15,22 +15,22 @@ class YieldingCache(SemiStreamJoin):
     """A join whose cache, if it has one, shrinks where a batch or pages would not fit otherwise."""
 
     def _fit_hand(self, batch: pa.RecordBatch, *, restored: bool = False) -> None:
-        while True:
-            try:
-                return super()._fit_hand(batch, restored=restored)
-            except BudgetError:
-                if self.cache is None or self._answers or self.cache.limit <= LEAST_CACHE:
-                    raise
-                self._give_way(max(batch.nbytes, self.cache.limit // 8 + 1))
+        try:
+            super()._fit_hand(batch, restored=restored)
+        except BudgetError:
+            if self.cache is None or self._answers or self.cache.limit <= LEAST_CACHE:
+                raise
+            self._give_way(max(batch.nbytes, self.cache.limit // 8 + 1))
+            self._fit_hand(batch, restored=restored)
 
     def _make_room_for_pages(self) -> None:
-        while True:
-            try:
-                return super()._make_room_for_pages()
-            except BudgetError:
-                if self.cache is None or self.cache.limit <= LEAST_CACHE:
-                    raise
-                self._give_way(self.cache.limit)
+        try:
+            super()._make_room_for_pages()
+        except BudgetError:
+            if self.cache is None or self.cache.limit <= LEAST_CACHE:
+                raise
+            self._give_way(self.cache.limit)
+            self._make_room_for_pages()
 
     def _give_way(self, wanted: int) -> None:
         """Move bytes from the cache to the window, from which batches in hand take theirs."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from penstock.budget import format_bytes
 from penstock.costs.choosing import options_of
-from penstock.spark.checks import marks
+from penstock.spark.checks import marks, require_dataframe
 from penstock.spark.defining import Definition
 
 if TYPE_CHECKING:
@@ -25,7 +25,8 @@ _told: OrderedDict[str, str] = OrderedDict()
 def tell(definition: Definition, budget: int, file: str | None = None) -> None:
     """Log what an enrichment is, and remember it for `explain`; `file` is that of its plan."""
     plan, chosen = definition.enrichment.plan, definition.examined.chosen
-    how = f"rows wait up to {plan.max_wait:g} s" if plan.max_wait else "every row at once"
+    waits = definition.waits and plan.max_wait is not None
+    how = f"rows wait up to {plan.max_wait:g} s" if waits else "every row at once"
     given = {n: v for n, v in options_of(plan).items() if n not in _TOLD_ANYWAY}
     options = "".join(f", {n}={v}" for n, v in given.items())
     why = f"; chosen because {chosen.why}" if chosen is not None else ""
@@ -45,6 +46,7 @@ def explain(df: DataFrame) -> str:
 
     >>> print(penstock.spark.explain(enriched))  # doctest: +SKIP
     """
+    require_dataframe(df)
     found = marks(df.schema)
     if not found:
         return "no column of this DataFrame was added by enrich."
