@@ -75,6 +75,7 @@ def test_plan_files(spark: SparkSession, master: Path, tmp_path: Path) -> None:
     path.write_text("budget: 50MB")
     with pytest.raises(OptionError, match=r"plan\.json is no plan: it is not JSON"):
         penstock.enrich(df, master=master, on="sku", plan=path)
+    path.unlink()
     write_plan(path, "hybridjoin", named("hybridjoin", budget="3kB"))
     with pytest.raises(BudgetError, match="HYBRIDJOIN needs at least"):
         penstock.enrich(df, master=master, on="sku", plan=path)

@@ -118,7 +118,11 @@ class Examined:
 
 
 def examine(
-    enrichment: Enrichment, stream_schema: pa.Schema, parts: int | None, *, automatic: bool
+    enrichment: Enrichment,
+    stream_schema: pa.Schema,
+    parts: int | None,
+    *,
+    automatic: bool = False,
 ) -> Examined:
     """Open the master, try to build the join, and tell; raises what is wrong.
 
