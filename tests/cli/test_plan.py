@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner, Result
@@ -17,27 +16,11 @@ from penstock.cli.commands import app
 from penstock.costs.key_sample import SampleError
 from penstock.errors import BudgetError, MasterError, OptionError, SchemaError
 from penstock.joins.names import NAMES
-from penstock.masters import build_master
 from penstock.streams import SalesStream
 
 SALES = SalesStream(products=20_000)
 COMMAND = [sys.executable, "-c", "from penstock.cli import main; main()"]
 QUICK = "hybridjoin,sscj,inlj"
-
-
-@pytest.fixture(scope="module")
-def master(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """2.4 MB in pages of 32 KiB."""
-    path = tmp_path_factory.mktemp("r") / "r.arrow"
-    build_master(SALES.master_table(), path, "product_id", page_bytes=32_768)
-    return path
-
-
-@pytest.fixture(scope="module")
-def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("s") / "sample.parquet"
-    pq.write_table(pa.Table.from_batches([SALES.rows(0, 60_000)]), path)
-    return path
 
 
 def run(*arguments: Any, width: int = 120) -> Result:

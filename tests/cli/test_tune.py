@@ -7,8 +7,6 @@ import os
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner, Result
 
@@ -18,25 +16,10 @@ from penstock.errors import BudgetError, OptionError
 from penstock.joins.cachejoin import CacheJoin
 from penstock.joins.meshjoin import MeshJoin
 from penstock.joins.names import NAMES
-from penstock.masters import PageFileMaster, build_master
+from penstock.masters import PageFileMaster
 from penstock.streams import SalesStream
 
 SALES = SalesStream(products=20_000)
-
-
-@pytest.fixture(scope="module")
-def master(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """2.4 MB in pages of 32 KiB."""
-    path = tmp_path_factory.mktemp("r") / "r.arrow"
-    build_master(SALES.master_table(), path, "product_id", page_bytes=32_768)
-    return path
-
-
-@pytest.fixture(scope="module")
-def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("s") / "sample.parquet"
-    pq.write_table(pa.Table.from_batches([SALES.rows(0, 60_000)]), path)
-    return path
 
 
 def run(*arguments: Any) -> Result:

@@ -23,9 +23,9 @@ from penstock.costs.calibration import (
     keep_calibration,
     kept_calibration,
 )
-from penstock.costs.row_timing import COSTS, _explaining, _nearest, _plain, _Run
+from penstock.costs.row_timing import _explaining, _nearest, _plain, _Run
 from penstock.costs.service_rate import KINDS
-from penstock.costs.unit_costs import CostError, UnitCosts
+from penstock.costs.unit_costs import ROW_COSTS, CostError, UnitCosts
 from penstock.masters import Master, PageFileMaster, build_master
 from penstock.streams import SalesStream
 
@@ -68,7 +68,7 @@ def small(rows: int = 500, page_rows: int = 10) -> MemoryMaster:
 def assert_makes_sense(costs: UnitCosts, master: Master) -> None:
     assert {"hybridjoin", "cachejoin"} <= set(costs.kinds) <= set(KINDS)
     for kind in costs.kinds.values():
-        assert set(kind) == set(COSTS)
+        assert set(kind) == set(ROW_COSTS)
         assert all(isfinite(cost) and cost >= 0.0 for cost in kind.values())
     assert sum(cost for kind in costs.kinds.values() for cost in kind.values()) > 0.0
     assert min(costs.reads) == 1
@@ -199,7 +199,9 @@ def test_runs_are_explained_step_by_step() -> None:
     for _ in range(6):
         turns = int(random.integers(10, 400))
         rows = turns * int(random.integers(100, 9_000))
-        counts = dict.fromkeys(COSTS, 0.0) | dict.fromkeys(("add", "remove", "emit"), float(rows))
+        counts = dict.fromkeys(ROW_COSTS, 0.0) | dict.fromkeys(
+            ("add", "remove", "emit"), float(rows)
+        )
         counts |= {"turn": float(turns), "piece": 3.0 * turns}
         steps = dict.fromkeys((*row_timing._EXPLAINED, "reading"), 0.0)
         steps |= {

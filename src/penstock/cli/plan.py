@@ -22,6 +22,7 @@ from penstock.cli.question import (
     asked,
     assumed,
     describe_master,
+    per_read_cell,
     saying,
 )
 
@@ -137,12 +138,11 @@ def _print(
             continue
         _, _, beyond = one.found.assumes.partition("; ")
         style = "green" if one is taken else None
-        per_read = one.found.rows_per_read
         table.add_row(
             one.name,
             *split_cells(one.found),
             f"{one.found.hit_share:.0%}",
-            short_count(per_read) if per_read is not None else "–",
+            per_read_cell(one.found.rows_per_read),
             short_count(one.rows_per_second),
             *([one.reading_cell(), beyond] if wide else []),
             style=style,

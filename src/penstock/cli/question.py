@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from penstock.cli.output import short_count
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -152,6 +154,11 @@ def assumed(question: Question) -> str:
     return f"Keys: {question.profile}. Stream: {columns}. Costs: {question.costs.source}."
 
 
+def per_read_cell(rows: float | None) -> str:
+    """Rows that a read answers; – where nothing is read."""
+    return short_count(rows) if rows is not None else "–"
+
+
 def names_of(columns: str | None) -> list[str] | None:
     """`a,b` as names; None where none are given."""
     return [name.strip() for name in columns.split(",")] if columns else None
@@ -178,9 +185,10 @@ def sample_batches(path: Path, rows: int = 65_536) -> Iterator[pa.RecordBatch]:
     """The sample's rows."""
     import pyarrow as pa
 
-    schema = sample_schema(path)
+    file = _parquet(path)
+    schema = file.schema_arrow.remove_metadata()
     try:
-        for batch in _parquet(path).iter_batches(rows):
+        for batch in file.iter_batches(rows):
             yield batch.cast(schema)
     except (OSError, pa.ArrowInvalid) as error:
         raise _unreadable(path, error) from error

@@ -7,9 +7,8 @@ from math import ceil, floor, log10
 from pathlib import Path
 
 from penstock.budget import format_bytes
-from penstock.costs.unit_costs import CostError, UnitCosts
-from penstock.costs.whole_files import write_whole
-from penstock.errors import OptionError
+from penstock.costs.unit_costs import UnitCosts
+from penstock.costs.whole_files import require_target, write_asked
 
 _WIDTH, _HEIGHT = 720, 420
 _LEFT, _RIGHT, _TOP, _BOTTOM = 80, 130, 30, 60
@@ -18,18 +17,12 @@ _COLOURS = ("#0b6e99", "#d1495b", "#2e933c", "#8d6a9f", "#444444")
 
 def draw(costs: UnitCosts, path: Path) -> None:
     """Write the drawing; both axes are logarithmic."""
-    try:
-        write_whole(path, _svg(costs))
-    except OSError as error:
-        raise CostError(f"the plot cannot be written to {path}: {error.strerror}.") from error
+    write_asked(path, _svg(costs), "plot")
 
 
 def require_plot_target(path: Path) -> None:
     """Raise where no drawing can be written, or where something else would be lost."""
-    if not path.parent.is_dir():
-        raise OptionError(f"the plot cannot be written to {path}: there is no such folder.")
-    if path.exists() and not (path.is_file() and _is_drawing(path)):
-        raise OptionError(f"{path} is there and is no drawing (SVG); give another name.")
+    require_target(path, "plot", "drawing (SVG)", _is_drawing)
 
 
 def _is_drawing(path: Path) -> bool:
@@ -37,7 +30,7 @@ def _is_drawing(path: Path) -> bool:
         head = path.read_bytes()[:200].lstrip()
     except OSError:
         return False
-    return not head or head.startswith((b"<svg", b"<?xml"))
+    return head.startswith((b"<svg", b"<?xml"))
 
 
 def _svg(costs: UnitCosts) -> str:

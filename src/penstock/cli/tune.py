@@ -25,6 +25,7 @@ from penstock.cli.question import (
     asked,
     assumed,
     describe_master,
+    per_read_cell,
     sample_batches,
     sample_rows,
     saying,
@@ -211,12 +212,12 @@ def _print(what: str, question: Question, best: Tuned, *, few: bool) -> None:
         cells = [
             name,
             *split_cells(found),
-            _per_read(found.rows_per_read),
+            per_read_cell(found.rows_per_read),
             short_count(one.candidate.rows_per_second),
         ]
         if measured and one.measured is not None:
             ran = one.measured
-            cells += [_per_read(ran.rows_per_read), short_count(ran.rows_per_second)]
+            cells += [per_read_cell(ran.rows_per_read), short_count(ran.rows_per_second)]
         table.add_row(*cells, style="green" if one is best.best else None)
     console.print(table)
     if len(shown) < len(ranked):
@@ -237,7 +238,3 @@ def _print(what: str, question: Question, best: Tuned, *, few: bool) -> None:
 def _window(best: Tuned) -> float:
     found = best.best.candidate.found
     return found.window_rows if found is not None else 0.0
-
-
-def _per_read(rows: float | None) -> str:
-    return short_count(rows) if rows is not None else "–"

@@ -22,6 +22,7 @@ from penstock.joins.rootjoin import RootJoin
 from penstock.masters.base import Master
 from penstock.masters.coarse_pages import ReadUnits
 
+HOLDS_ALL = "all of R fits the budget: it is read once and held"
 _CLOSE = 0.05
 """A join that needs no profile is taken if it is so near to the best."""
 _NOTHING = 1e-9
@@ -215,7 +216,7 @@ def pick(candidates: Sequence[Candidate]) -> tuple[Candidate, str]:
         raise BudgetError(refused[0] if refused else "there is no join to choose.")
     for one in able:
         if one.found is not None and one.found.whole:
-            return one, "all of R fits the budget: it is read once and held"
+            return one, HOLDS_ALL
     least = able[0]
     ours = next((one for one in able if isinstance(one.plan, RootJoin)), None)
     near = (1 + _CLOSE) * least.reading_seconds + _NOTHING

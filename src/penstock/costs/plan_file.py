@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.costs.choosing import Candidate, options_of
-from penstock.costs.unit_costs import CostError
-from penstock.costs.whole_files import write_whole
+from penstock.costs.whole_files import require_target, write_asked
 from penstock.errors import OptionError
 from penstock.joins.names import named
 from penstock.joins.plan import JoinPlan
@@ -51,28 +50,17 @@ def write_plan(
     """Write a plan to a file of JSON, as a whole or not at all."""
     require_plan_target(path)
     text = json.dumps(plan_to_dict(name, plan, found, why), indent=2)
-    try:
-        write_whole(Path(path), f"{text}\n")
-    except OSError as error:
-        raise CostError(f"the plan cannot be written to {path}: {error.strerror}.") from error
+    write_asked(Path(path), f"{text}\n", "plan")
 
 
 def require_plan_target(path: str | os.PathLike[str]) -> None:
     """Raise where no plan can be written, or where something else would be lost."""
-    target = Path(path)
-    if not target.parent.is_dir():
-        raise OptionError(f"the plan cannot be written to {path}: there is no such folder.")
-    if target.is_dir():
-        raise OptionError(f"the plan cannot be written to {path}: it is a folder.")
-    if target.exists() and target.stat().st_size and not _is_plan(target):
-        raise OptionError(
-            f"{path} is there and is no plan; it would be lost. Give another name, or remove it."
-        )
+    require_target(Path(path), "plan", "plan", _is_plan)
 
 
 def _is_plan(path: Path) -> bool:
     try:
-        known = json.loads(path.read_text()) if path.is_file() else None
+        known = json.loads(path.read_text())
     except (OSError, ValueError, RecursionError):
         return False
     return isinstance(known, dict) and known.get("format") == _FORMAT

@@ -23,6 +23,7 @@ import pyarrow as pa
 from penstock.costs.key_rates import Floats
 from penstock.costs.read_timing import Progress
 from penstock.costs.service_rate import HELD, KINDS, ONE_BY_ONE, kind_of
+from penstock.costs.unit_costs import ROW_COSTS
 from penstock.costs.work_clock import CHOOSING, PROBING, READING, TAKING, WorkClock
 from penstock.errors import BudgetError
 from penstock.joins.base import SemiStreamJoin
@@ -36,10 +37,6 @@ from penstock.keys import Int64s
 from penstock.masters.base import Master
 from penstock.masters.memory import MemoryMaster
 
-COSTS = (
-    *("take", "probe", "emit", "add", "remove", "page", "turn", "slice", "piece"),
-    *("learn", "look", "choose", "weigh"),
-)
 _OTHER = "between the steps"
 _EXPLAINED = {
     TAKING: ("take", "add", "slice"),
@@ -102,7 +99,7 @@ _CASES = (
 
 @dataclass(frozen=True)
 class RowCosts:
-    """Nanoseconds of each of `COSTS` in each kind of join; and seconds of reads between the work.
+    """Nanoseconds of each of `ROW_COSTS` in each kind of join; and seconds of reads between work.
 
     `reads` has the bytes and the seconds of a read, for each run that made them one by one;
     `budget` is that of the joins.
@@ -111,6 +108,15 @@ class RowCosts:
     kinds: dict[str, dict[str, float]]
     reads: list[tuple[float, float]]
     budget: int
+
+
+@dataclass(frozen=True)
+class _Sides:
+    """What is joined with R, as in `JoinPlan.build`."""
+
+    stream_schema: pa.Schema
+    on: On
+    columns: Sequence[str] | None
 
 
 def row_costs(
@@ -124,6 +130,7 @@ def row_costs(
     """What rows cost joins of this budget."""
     progress("reading keys of R")
     budget = max(min(budget, int(master.data_nbytes / _LEAST_TIMES)), _LEAST_BUDGET)
+    sides = _Sides(stream_schema, on, columns)
     keys = _middle(master, min(int(_TIMES_BUDGET * budget), _MOST_BYTES), master.key)
     runs: dict[str, list[_Run]] = {kind: [] for kind in KINDS}
     reads: list[tuple[float, float]] = []
@@ -131,9 +138,9 @@ def row_costs(
         progress(f"{case.plan.title}, {number + 1} of {len(_CASES)}")
         nbytes = max(int(budget * case.part), _LEAST_BUDGET)
         if case.whole:
-            join, rows = _holding_all(case, master, stream_schema, on, columns, nbytes)
+            join, rows = _holding_all(case, master, sides, nbytes)
         else:
-            join, rows = _built(case, master, stream_schema, on, columns, nbytes), keys
+            join, rows = _built(case, master, sides, nbytes), keys
         stream = _Stream(rows, join, stream_schema, case.skew, nbytes // _BATCH_PART)
         run = _run(join, stream)
         held = isinstance(join, HoldsAllOfR) and join.complete
@@ -167,21 +174,14 @@ def _middle(master: Master, nbytes: int, columns: Sequence[str]) -> pa.Table:
     return pa.concat_tables(parts).combine_chunks()
 
 
-def _built(
-    case: _Case,
-    master: Master,
-    stream_schema: pa.Schema,
-    on: On,
-    columns: Sequence[str] | None,
-    budget: int,
-) -> SemiStreamJoin:
+def _built(case: _Case, master: Master, sides: _Sides, budget: int) -> SemiStreamJoin:
     """The join of a case; with twice the budget, and so on, where this one is too small for R."""
     page = master.data_nbytes // max(master.num_pages, 1)
     size = int(case.pages_per_read * page * 1.02) if case.pages_per_read > 1 else None
     for doubled in count():
         plan = case.plan(budget=budget << doubled, read_bytes=size)
         try:
-            return plan.build(master, stream_schema, on=on, columns=columns)
+            return plan.build(master, sides.stream_schema, on=sides.on, columns=sides.columns)
         except BudgetError:
             if budget << doubled > 64 * max(master.data_nbytes, budget):
                 raise
@@ -189,18 +189,13 @@ def _built(
 
 
 def _holding_all(
-    case: _Case,
-    master: Master,
-    stream_schema: pa.Schema,
-    on: On,
-    columns: Sequence[str] | None,
-    budget: int,
+    case: _Case, master: Master, sides: _Sides, budget: int
 ) -> tuple[SemiStreamJoin, pa.Table]:
     """A join of so few rows of R that it holds all of them; and the rows."""
     rows = _middle(master, budget // _WHOLE_PART, master.schema.names)
     while True:
         small = MemoryMaster(rows, list(master.key), page_rows=_page_rows(master))
-        join = _built(case, small, stream_schema, on, columns, budget)
+        join = _built(case, small, sides, budget)
         assert isinstance(join, HoldsAllOfR)
         if join.holds_all() or rows.num_rows < 2:
             return join, rows
@@ -318,7 +313,7 @@ def _measured(
 def _explaining(runs: Sequence[_Run]) -> dict[str, float]:
     """Nanoseconds of each cost: those of its parts in the steps that it is a part of, added up."""
     whole = np.array([sum(run.seconds.values()) - run.seconds[READING] for run in runs])
-    found = dict.fromkeys(COSTS, 0.0)
+    found = dict.fromkeys(ROW_COSTS, 0.0)
     for step, costs in _EXPLAINED.items():
         counts = np.array([[run.counts[cost] for cost in costs] for run in runs], dtype=np.float64)
         seconds = np.array([run.seconds[step] for run in runs])

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from penstock.budget import Size, parse_bytes
 from penstock.costs.choosing import Candidate, Question, read_sizes, weigh
+from penstock.costs.work_clock import READING, WorkClock
 from penstock.errors import BudgetError
 from penstock.joins.base import SemiStreamJoin
 from penstock.joins.cachejoin import CachePlan
@@ -188,17 +189,7 @@ def measure(
     join = plan.build(
         question.master, question.stream_schema, on=question.on, columns=question.columns
     )
-    fetch, reading = join.fetch, 0.0
-
-    def timed(pages: Any) -> pa.Table:
-        nonlocal reading
-        before = time.perf_counter()
-        try:
-            return fetch(pages)
-        finally:
-            reading += time.perf_counter() - before
-
-    join.fetch = timed  # type: ignore[method-assign]
+    clock = WorkClock(join)
     first = begun = join.stats
     spent = at = read_before = 0.0
     for batch in _that_fit(batches, join):
@@ -207,7 +198,7 @@ def measure(
             pass
         spent += time.perf_counter() - before
         if spent < seconds * _SETTLING:
-            begun, at, read_before = join.stats, spent, reading
+            begun, at, read_before = join.stats, spent, clock.seconds[READING]
         if spent >= seconds:
             break
     if at == spent:  # the batches ended before it had settled: all of them count
@@ -218,7 +209,7 @@ def measure(
     return Measured(
         (ended.rows_in - begun.rows_in) / counted,
         answered / reads if reads else None,
-        (reading - read_before) / counted,
+        (clock.seconds[READING] - read_before) / counted,
     )
 
 

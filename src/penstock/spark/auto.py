@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from penstock.costs.calibration import at_any_rate
-from penstock.costs.choosing import LIKELY, Question, pick, weigh
+from penstock.costs.choosing import HOLDS_ALL, LIKELY, Question, pick, weigh
 from penstock.costs.key_rates import ZipfKeys
 from penstock.costs.predictions import Rates, hits_at_once
 from penstock.joins import JoinPlan, RootJoin, named
@@ -55,21 +55,24 @@ def choose(
 
     Joins are compared by what they read: what a row costs beside that is mostly Spark's.
     """
-    join = plan.build(master, stream_schema, on=on, columns=columns)
-    assert isinstance(join, RootJoinOperator)
-    if join.holds_all():
-        return Chosen(plan, "all of R fits the budget: it is read once and held")
     rates = Rates(_PROFILE, master, most_keys=_KEYS)
     if plan.max_wait is None:
-        return Chosen(plan, _AT_ONCE + _hits(join, rates))
-    del join
+        join = plan.build(master, stream_schema, on=on, columns=columns)
+        assert isinstance(join, RootJoinOperator)
+        why = HOLDS_ALL if join.holds_all() else _AT_ONCE + _hits(join, rates)
+        return Chosen(plan, why)
     own = master.wrapped if isinstance(master, CoarsePages) else master
     costs = at_any_rate(own, stream_schema, columns)
     question = Question(master, stream_schema, on, _PROFILE, costs, columns)
-    plans = {name: named(name, budget=plan.budget, max_wait=plan.max_wait) for name in LIKELY}
-    plans["rootjoin"] = plan
-    found = [weigh(name, one, question, rates) for name, one in plans.items()]
-    taken, why = pick(found)
+    ours = weigh("rootjoin", plan, question, rates)
+    if ours.found is not None and ours.found.whole:
+        return Chosen(plan, HOLDS_ALL)
+    others = {
+        name: named(name, budget=plan.budget, max_wait=plan.max_wait)
+        for name in LIKELY
+        if name != "rootjoin"
+    }
+    taken, why = pick([ours, *(weigh(n, one, question, rates) for n, one in others.items())])
     return Chosen(taken.plan, f"{why}, if the stream's keys are {_PROFILE} (costs: {costs.source})")
 
 
