@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
 import pytest
+
+if TYPE_CHECKING:
+    from tests.servers.postgres import PostgresServer
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -19,3 +25,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=7,
         help="which combinations --conformance=pairwise takes",
     )
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """A PostgreSQL of this test process's own."""
+    from tests.servers.postgres import PostgresServer
+
+    server = PostgresServer()
+    yield server
+    server.remove()

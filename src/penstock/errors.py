@@ -71,6 +71,10 @@ class MasterError(PenstockError, OSError):
     """Master data that cannot be read."""
 
 
+class ServerAwayError(MasterError):
+    """A server that does not answer now, and may later: the same call can be made again."""
+
+
 class CorruptMasterError(MasterError):
     """A master file that is not what its metadata says."""
 

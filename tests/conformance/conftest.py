@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from tests.servers.postgres import PostgresMasters
+from tests.servers.tables import Opened
 
 from penstock.masters import Master, MemoryMaster, PageFileMaster, build_master
 from penstock.testing import CrippledMaster, every
@@ -44,14 +46,27 @@ def crippled(table: pa.Table, key: Sequence[str]) -> Master:
 
 
 @pytest.fixture
-def maker_of(tmp_path: Path) -> Iterator[Callable[[str], MakeMaster]]:
+def maker_of(
+    tmp_path: Path, request: pytest.FixtureRequest
+) -> Iterator[Callable[[str], MakeMaster]]:
     """From a master's name to the way to make one."""
     files = {
         "page_file": PageFiles(tmp_path, direct=True),
         "page_file_buffered": PageFiles(tmp_path, direct=False),
     }
     makers: dict[str, MakeMaster] = {"memory": in_memory, "crippled": crippled, **files}
-    yield makers.__getitem__
+    opened: list[Opened] = []
+
+    def maker(name: str) -> MakeMaster:
+        if name in makers:
+            return makers[name]
+        made = PostgresMasters(request.getfixturevalue("postgres"))
+        opened.append(made)
+        return made
+
+    yield maker
+    for masters in opened:
+        masters.close()
     for maker in files.values():
         for master in maker.opened:
             master.close()

@@ -6,18 +6,23 @@ from collections.abc import Callable
 from itertools import product
 
 import pytest
+from tests.servers.tables import DATABASES, kind_on
 
 from penstock.joins.names import NAMES, named
 from penstock.testing import KEY_KINDS, Case, applies, pairwise
 from penstock.testing.cases import MakeMaster
 from penstock.testing.checks import EVERY_KIND, HASHED_KINDS, SOME_KINDS, CheckFunction
 
-MASTERS = ("memory", "page_file", "page_file_buffered", "crippled")
+MASTERS = ("memory", "page_file", "page_file_buffered", "crippled", "postgres")
+NOT_OF_DATABASES = ("every_column_type", "refresh_keeps_the_budget")
+"""They have other types, and the bytes of their pages are estimates; both have tests elsewhere."""
 CHECKS = {check.__name__: check for check in (*EVERY_KIND, *HASHED_KINDS, *SOME_KINDS)}
 
 
 def says_something(combination: tuple[str, ...]) -> bool:
-    _, _, kind, check = combination
+    _, master, kind, check = combination
+    if master in DATABASES and check in NOT_OF_DATABASES:
+        return False
     return applies(CHECKS[check], KEY_KINDS[kind])
 
 
@@ -41,7 +46,7 @@ def test_join(
     join: str, master: str, kind: str, check: str, maker_of: Callable[[str], MakeMaster]
 ) -> None:
     function: CheckFunction = CHECKS[check]
-    function(Case(named(join), maker_of(master), KEY_KINDS[kind]))
+    function(Case(named(join), maker_of(master), kind_on(master, kind)))
 
 
 def test_no_check_is_left_out() -> None:

@@ -6,13 +6,14 @@ from collections.abc import Callable
 from itertools import product
 
 import pytest
+from tests.servers.tables import kind_on
 
 from penstock.testing import KEY_KINDS, MasterCheck, pairwise
 from penstock.testing.cases import MakeMaster
 from penstock.testing.crippled import CrippledMaster, never
 from penstock.testing.master_checks import MASTER_CHECKS
 
-MASTERS = ("memory", "page_file", "page_file_buffered", "crippled")
+MASTERS = ("memory", "page_file", "page_file_buffered", "crippled", "postgres")
 CHECKS = {check.__name__: check for check in MASTER_CHECKS}
 
 
@@ -35,4 +36,4 @@ def test_master(master: str, kind: str, check: str, maker_of: Callable[[str], Ma
             made.failing = made.short = never
         return made
 
-    MasterCheck(CHECKS[check], unbroken, KEY_KINDS[kind])()  # type: ignore[arg-type]
+    MasterCheck(CHECKS[check], unbroken, kind_on(master, kind))()  # type: ignore[arg-type]

@@ -141,7 +141,7 @@ def measure_join(name: str, case: JoinCase, path: str, feed: Feed) -> dict[str, 
             core_wait_seconds=waited - (waited_before or 0.0) if waited is not None else None,
             rss_growth_bytes=memory.most,
             budget_bytes=join.plan.budget_bytes,
-            direct=master.direct,
+            direct=getattr(master, "direct", False),
             pages=master.num_pages,
             compiled=bool(compiled.buffer),
         )

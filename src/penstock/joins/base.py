@@ -22,6 +22,7 @@ from penstock.errors import BudgetError, PenstockError, StateError
 from penstock.fronts import TupleCache
 from penstock.joins.answers import Answer, CacheHits, PageMatches, PageRows, Unmatchable
 from penstock.joins.binding import Binding
+from penstock.joins.by_keys import fetch_for_waiting, key_look_ups
 from penstock.joins.plan import Clock, JoinPlan
 from penstock.joins.probing import probe
 from penstock.joins.progress import OpenPages, Slice, matched_keys
@@ -42,6 +43,8 @@ class SemiStreamJoin(Shares):
 
     pages_leave_whole = True
     """Whether the rows that wait for a page leave the window when it is read, all of them."""
+    needs_whole_pages = False
+    """Whether a page is read for more than the rows that wait for it."""
 
     def __init__(
         self,
@@ -76,6 +79,7 @@ class SemiStreamJoin(Shares):
         self._cached_output = [names.index(n) for n in binding.columns]
         self._cached_key = [] if binding.meeting.exact else list(binding.master_key)
         self._version = master.version
+        self._by_keys = None if self.needs_whole_pages else key_look_ups(master)
 
     def __repr__(self) -> str:
         return self.plan.describe(self)
@@ -365,8 +369,8 @@ class SemiStreamJoin(Shares):
         self, batch: pa.RecordBatch, arrivals: Int64s, misses: Int64s, keys: Keys
     ) -> None:
         """These rows of the batch, of these arrivals and keys, are to be filed."""
-        layout = self.binding.stream_layout
-        self._slice = Slice(batch, arrivals, misses, self.master.page_of(keys), layout)
+        pages, layout = self.master.page_of(keys), self.binding.stream_layout
+        self._slice = Slice(batch, arrivals, misses, pages, layout)
 
     def _admit_slice(self) -> None:
         """File the slice's misses as far as there is room; read pages when there is none."""
@@ -421,17 +425,18 @@ class SemiStreamJoin(Shares):
         if not len(pages):
             return False
         pages = np.sort(pages)
-        rows = PageRows(self.binding, self.fetched(pages))
+        rows = PageRows(self.binding, self.fetched(pages, for_waiting=True))
         self._counters.page_reads += len(pages)
         waiting = self.window.count[pages].astype(np.int64)
         self.schedule.was_read(pages, waiting, self.window, self._now)
         self._open = OpenPages(pages, rows, self.window)
         return True
 
-    def fetched(self, pages: Int64s) -> pa.Table:
-        """What `fetch` gives; if it raises, the operator is as it was."""
+    def fetched(self, pages: Int64s, *, for_waiting: bool = False) -> pa.Table:
+        """What `fetch` gives, or what rows wait for; if it raises, the operator is as it was."""
         self._reading = True
-        table = self.fetch(pages)
+        keyed = self._by_keys if for_waiting else None
+        table = fetch_for_waiting(keyed, self, pages) if keyed else self.fetch(pages)
         self._reading = False
         return table
 
@@ -478,12 +483,6 @@ class SemiStreamJoin(Shares):
         seen = matched_keys(opened, self.cache.store.schema.names)
         if len(seen):
             self.admission.learn(self.cache, seen)
-
-    def _piece_rows(self, widest: int, widest_partner: int) -> int:
-        """Stream rows to answer, and rows to put out, at once, such that the widest would fit."""
-        width = 2 * (self.sizing.stream_row + widest)
-        width += self.sizing.master_row + widest_partner
-        return max(1, min(self.sizing.output_rows, self._output // width))
 
     def _rows_on_their_way(self) -> bool:
         return any(answer.rows_left for answer in self._answers)

@@ -7,25 +7,32 @@ then need not be cheaper than rows that wait: the bytes lie idle otherwise.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from penstock.fronts import TupleCache
-from penstock.joins.answers import RowsFound
+from penstock.joins.answers import PageMatches, PageRows, RowsFound
 from penstock.joins.yielding_cache import LEAST_CACHE, YieldingCache
 from penstock.keys import Int64s
 from penstock.masters.base import Changes
 from penstock.masters.forks import renew_after_fork
 from penstock.masters.point_reads import MOST_BUFFER, Found
 from penstock.masters.workers import Workers
+from penstock.memory import in_one_piece
 from penstock.rows import Slots
+
+Learnt = tuple[Int64s, Int64s, pa.RecordBatch, Int64s]
 
 _BUFFER_SHARE = 12
 """The part of the budget that the buffer of single rows may take."""
+_MOST_KEYS_BUFFER = 8_000_000
+"""Bytes beyond which a look-up of keys gains nothing."""
 _SPARE_WINDOW = 2.0
 """The window keeps so many times what a flush found in it."""
 _LEAST_WINDOW = 1 / 16
@@ -44,17 +51,18 @@ _HIT = 64
 class LookUp:
     """Rows of R that were asked for, and the rows that wait for them."""
 
-    master: Any
-    arguments: tuple[Int64s, Int64s, tuple[str, ...], int]
+    ask: Callable[[], Found | pa.RecordBatch]
     state: object
     pages: Int64s
     slots: Slots
     stream: pa.RecordBatch
+    codes: Int64s
+    """Of the keys that were asked for, ascending."""
     at: Int64s
     """Which of the codes is each row's."""
     nbytes: int
     _coming: Future[None] | None = None
-    _came: list[Found] = field(default_factory=list)
+    _came: list[Found | pa.RecordBatch] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         renew_after_fork(self)
@@ -62,22 +70,18 @@ class LookUp:
     def after_fork(self) -> None:
         self._coming, self._came = None, []
 
-    @property
-    def codes(self) -> Int64s:
-        return self.arguments[0]
-
     def begin(self, workers: Workers) -> None:
         """Look up in a thread, if there is one."""
         self._coming = workers.begin(self._look_up)
 
     def _look_up(self) -> None:
-        self._came.append(self.master.find_rows(*self.arguments))
+        self._came.append(self.ask())
 
     def wait(self) -> None:
         if self._coming is not None:
             self._coming.exception()
 
-    def found(self) -> Found:
+    def found(self) -> Found | pa.RecordBatch:
         """What was found; raises what went wrong, and then asks anew."""
         if self._coming is None:
             self._look_up()
@@ -147,6 +151,11 @@ class EmptiesByLookUps(YieldingCache):
 
     def _most_look_up_buffer(self) -> int:
         """Bytes to read single rows into, if there is room for them; 0 where none can be."""
+        if self._by_keys is not None:
+            # With several rows to a key, the rows of many keys have no bound.
+            least = self._by_keys.look_up_nbytes(64) if self._by_keys.unique else None
+            most = min(self.plan.budget_bytes // _BUFFER_SHARE, _MOST_KEYS_BUFFER)
+            return max(most, least) if least is not None else 0
         room = getattr(self.master, "look_up_buffer", None)
         least = room(self.binding.columns) if room is not None and self.binding.columns else None
         most = min(self.plan.budget_bytes // _BUFFER_SHARE, MOST_BUFFER)
@@ -173,9 +182,9 @@ class EmptiesByLookUps(YieldingCache):
         found = asked.found()
         self._reading = False
         self._asked_for = None
-        window, counters, binding = self.window, self._counters, self.binding
-        answer = RowsFound(binding, asked.stream, asked.at, found.found, found.columns)
-        counters.page_reads += found.pages
+        window, counters = self.window, self._counters
+        answer, learnt = self._found_rows(asked, found)
+        counters.page_reads += found.pages if isinstance(found, Found) else 1
         counters.rows_read_for += len(asked.slots)
         counters.unmatched += answer.unmatched
         counters.waited(self._now - window.arrivals(asked.slots))
@@ -184,14 +193,32 @@ class EmptiesByLookUps(YieldingCache):
         window.take_off(asked.pages, len(asked.slots))
         self._leave(asked.slots)
         self._answers.append(answer)
-        rows = pa.RecordBatch.from_arrays(found.columns, schema=self.cache.store.schema)
-        present = np.flatnonzero(found.found)
-        matches = np.bincount(asked.at, minlength=len(asked.codes))[present]
-        self._hold(asked.codes[present], present, rows, matches)
+        if learnt is not None:
+            self._hold(*learnt)
         if len(window):
             # While the answer goes out, the next rows are read.
             self._ask_for_next().begin(self._look_up_workers)
         return True
+
+    def _found_rows(
+        self, asked: LookUp, found: Found | pa.RecordBatch
+    ) -> tuple[RowsFound | PageMatches, Learnt | None]:
+        """The answer, and what the cache may learn: codes, their rows in a batch, and matches."""
+        binding, names = self.binding, self.cache.store.schema.names
+        if isinstance(found, Found):
+            answer = RowsFound(binding, asked.stream, asked.at, found.found, found.columns)
+            batch = pa.RecordBatch.from_arrays(found.columns, schema=self.cache.store.schema)
+            present = np.flatnonzero(found.found)
+            matches = np.bincount(asked.at, minlength=len(asked.codes))[present]
+            return answer, (asked.codes[present], present, batch, matches)
+        rows = PageRows(binding, pa.Table.from_batches([found]))
+        matched = PageMatches(binding, asked.stream, binding.keys(asked.stream), rows)
+        if not rows.clean or not rows.unique:
+            return matched, None
+        counts = np.bincount(matched.first[matched.count > 0], minlength=len(rows.codes))
+        present = np.flatnonzero(counts)
+        batch = in_one_piece(rows.table.select(names))
+        return matched, (rows.codes[present], present, batch, counts[present])
 
     def _state(self) -> tuple[int, int, str]:
         """Changes with all that could make a look-up be for other rows than those that wait."""
@@ -202,27 +229,34 @@ class EmptiesByLookUps(YieldingCache):
         window, binding = self.window, self.binding
         waiting = np.flatnonzero(window.count)
         ends = np.cumsum(window.count[waiting])
-        most = self._piece_rows(self._widest, 0)
+        most = min(self._piece_rows(self._widest, 0), self._most_keys())
         pages = waiting[: max(int(np.searchsorted(ends, most, side="right")), 1)]
         slots, pages_of = window.listed(pages)
         stream = window.take(slots)
-        codes, first, at = np.unique(
-            binding.keys(stream).codes, return_index=True, return_inverse=True
-        )
-        assert self._look_up_buffer is not None
-        asked = LookUp(
-            self.master,
-            (codes, pages_of[first], binding.columns, self._look_up_buffer),
-            self._state(),
-            pages,
-            slots,
-            stream,
-            at,
-            binding.stream_layout.nbytes(stream)
-            + len(codes) * binding.partner_layout.lanes.row_nbytes,
-        )
+        keys = binding.keys(stream)
+        codes, first, at = np.unique(keys.codes, return_index=True, return_inverse=True)
+        master: Any = self.master
+        ask: Callable[[], Found | pa.RecordBatch]
+        if self._by_keys is None:
+            how = (codes, pages_of[first], binding.columns, self._look_up_buffer)
+            ask = partial(master.find_rows, *how)
+        else:
+            # Codes that are equal may be of different keys: all that wait are asked for.
+            wanted = keys.take(first) if binding.meeting.exact else keys
+            ask = partial(master.look_up, wanted, binding.read_columns)
+        nbytes = binding.stream_layout.nbytes(stream)
+        nbytes += len(codes) * binding.partner_layout.lanes.row_nbytes
+        asked = LookUp(ask, self._state(), pages, slots, stream, codes, at, nbytes)
         self._asked_for = asked
         return asked
+
+    def _most_keys(self) -> int:
+        """Keys that one look-up may be for."""
+        if self._by_keys is None:
+            return 2**62
+        assert self._look_up_buffer is not None
+        each = -(-(self._by_keys.look_up_nbytes(1000) or 0) // 1000)
+        return max(self._look_up_buffer // max(each, 1), 1)
 
     def _drop_asked_for(self) -> None:
         if self._asked_for is not None:

@@ -101,6 +101,7 @@ class HeldPagesOperator(YieldingCache):
     """The loop with held pages in front: a row whose page is held never waits."""
 
     held: HeldPages
+    needs_whole_pages = True
 
     def held_by_part(self) -> dict[str, int]:
         parts = super().held_by_part()

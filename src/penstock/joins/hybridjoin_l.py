@@ -88,6 +88,7 @@ class PositionalOperator(YieldingCache):
 
     # The log of rows is as long as a window of blocks of one row can be.
     pages_leave_whole = False
+    needs_whole_pages = True
 
     def __init__(
         self,

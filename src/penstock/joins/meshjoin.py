@@ -159,6 +159,7 @@ class MeshOperator(SemiStreamJoin):
 
     schedule: Cyclic
     pages_leave_whole = False
+    needs_whole_pages = True
 
     def __init__(
         self,

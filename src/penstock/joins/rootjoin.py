@@ -98,7 +98,8 @@ class RootJoinOperator(HoldsAllOfR):
             cache=cache,
         )
         self._ahead: ReadAhead | None = None
-        if not getattr(master, "in_memory", False):
+        # What is looked up for rows that wait now is of no use to those that come meanwhile.
+        if not getattr(master, "in_memory", False) and self._by_keys is None:
             self._ahead = ReadAhead(master, binding.read_columns)
         self._emptying = False
         self._unlearnt = 0
@@ -265,21 +266,29 @@ class RootJoinOperator(HoldsAllOfR):
     def _pages_read(self, opened: OpenPages, usual: Floats, rates: Floats) -> PagesRead:
         rows, names = opened.rows, self.cache.store.schema.names
         starts = rows.page_starts(len(opened.pages))
+        matches, by_page = opened.matches, None
         if starts is None:
             everywhere = np.arange(len(rows.codes))
             keys = Keys.of_codes(
                 rows.codes, lambda: rows.keys_at(everywhere), self.binding.meeting.seed
             )
-            starts = np.searchsorted(self.master.page_of(keys), np.append(opened.pages, 2**62))
+            pages = self.master.page_of(keys)
+            if (pages[1:] < pages[:-1]).any():  # where pages are not in the order of codes
+                by_page = np.argsort(pages, kind="stable")
+                matches, pages = matches[by_page], pages[by_page]
+            starts = np.searchsorted(pages, np.append(opened.pages, 2**62))
 
         def keys_at(first: Int64s) -> Candidates:
-            return matched_keys(opened, names, first)
+            return matched_keys(opened, names, first if by_page is None else by_page[first])
 
         def all_keys(of_pages: npt.NDArray[np.bool_]) -> Candidates:
             everyone = whole_keys(rows, self.cache.store.schema)
-            return everyone.only(of_pages[np.searchsorted(starts, everyone.first, "right") - 1])
+            at = everyone.first
+            if by_page is not None:
+                at = np.argsort(by_page)[at]
+            return everyone.only(of_pages[np.searchsorted(starts, at, "right") - 1])
 
-        return PagesRead(starts, opened.matches, opened.waiting, usual, rates, keys_at, all_keys)
+        return PagesRead(starts, matches, opened.waiting, usual, rates, keys_at, all_keys)
 
     def _bytes_per_root(self) -> float:
         """Bytes' worth of waiting rows that a page costs per root of its rate."""

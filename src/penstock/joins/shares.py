@@ -157,3 +157,9 @@ class Shares(ABC):
         returned = self._lent - max(self._in_hand - self._hand.kept, 0)
         self.window.limit += returned
         self._lent -= returned
+
+    def _piece_rows(self, widest: int, widest_partner: int) -> int:
+        """Stream rows to answer, and rows to put out, at once, such that the widest would fit."""
+        width = 2 * (self.sizing.stream_row + widest)
+        width += self.sizing.master_row + widest_partner
+        return max(1, min(self.sizing.output_rows, self._output // width))

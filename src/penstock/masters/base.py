@@ -36,10 +36,13 @@ class Changes:
         """Which of these codes may have other rows now."""
         if self.ranges is None:
             return np.ones(len(codes), dtype=np.bool_)
-        hit = np.zeros(len(codes), dtype=np.bool_)
-        for low, high in self.ranges:
-            hit |= (codes >= low) & (codes <= high)
-        return hit
+        if not self.ranges:
+            return np.zeros(len(codes), dtype=np.bool_)
+        ranges = np.array(sorted(self.ranges), dtype=np.int64)
+        at = np.searchsorted(ranges[:, 0], codes, side="right") - 1
+        # The highest end of the ranges up to one: they may lie within each other.
+        ends = np.maximum.accumulate(ranges[:, 1])
+        return (at >= 0) & (codes <= ends[np.maximum(at, 0)])
 
 
 def trusted(changes: Changes | None, before: str, after: str) -> Changes | None:
@@ -69,7 +72,10 @@ class ReadCount:
 
 @runtime_checkable
 class Master(Protocol):
-    """Master data R: rows sorted by key code, in pages; no key is on two pages.
+    """Master data R: sorted rows in pages; no key is on two pages.
+
+    Rows are in the order of their keys' codes where keys are their own codes, and otherwise in any
+    order that `page_of` follows.
 
     Null keys are never part of a master. Reading is the only thing that may block.
     """
@@ -117,3 +123,19 @@ class Master(Protocol):
         """Go over to the newest version of R; None when it has not changed."""
 
     def close(self) -> None: ...
+
+
+class KeyLookUps(Master, Protocol):
+    """A master that finds the rows of single keys without reading their pages.
+
+    Its `look_up` is one round trip.
+    """
+
+    unique: bool
+    """Whether no two rows have one key."""
+
+    def look_up_nbytes(self, keys: int) -> int | None:
+        """Bytes held while so many keys of one row each are looked up; None: it cannot."""
+
+    def worth_a_page(self, keys: Int64s) -> npt.NDArray[np.bool_]:
+        """For each number of different keys that wait for a page, whether to read it whole."""

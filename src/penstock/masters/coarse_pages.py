@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.errors import MasterError
@@ -138,6 +139,21 @@ class CoarsePages:
             return self.wrapped.look_up(keys, columns)
         finally:
             self.reads = self.wrapped.reads
+
+    @property
+    def unique(self) -> bool:
+        """What the master's own says; where it has none, two rows may have one key."""
+        return bool(getattr(self.wrapped, "unique", False))
+
+    def look_up_nbytes(self, keys: int) -> int | None:
+        """What the master's own says; None where it has none."""
+        room = getattr(self.wrapped, "look_up_nbytes", None)
+        return None if room is None else room(keys)
+
+    def worth_a_page(self, keys: Int64s) -> npt.NDArray[np.bool_]:
+        """Whether so many keys are worth a page: as many to each of the master's own."""
+        chosen: npt.NDArray[np.bool_] = self.wrapped.worth_a_page(keys // self.pages_per_read)  # type: ignore[attr-defined]
+        return chosen
 
     def look_up_buffer(self, columns: Sequence[str] | None) -> int | None:
         """What the master's own says; None where it has none."""

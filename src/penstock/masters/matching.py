@@ -26,7 +26,7 @@ class WantedKeys:
         again &= _equal([c[1:] for c in columns], [c[:-1] for c in columns])
         kept = np.flatnonzero(~np.append([False], again))[: len(codes)]
         self.codes: Int64s = codes[kept]
-        self._columns = _take(columns, kept)
+        self.columns = _take(columns, kept)
         self._seed = keys.seed
         self._exact = is_exact([c.type for c in columns])
 
@@ -42,7 +42,7 @@ class WantedKeys:
         within = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
         wanted = np.repeat(low, counts) + within
         found = np.zeros(len(codes), dtype=np.bool_)
-        found[rows[_equal(_take(columns, rows), _take(self._columns, wanted))]] = True
+        found[rows[_equal(_take(columns, rows), _take(self.columns, wanted))]] = True
         return found
 
 

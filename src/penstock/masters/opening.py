@@ -8,19 +8,24 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from penstock.errors import MasterError
+from penstock.masters.databases.address import is_database
+from penstock.masters.databases.master import DatabaseMaster
+from penstock.masters.databases.opening import open_table
 from penstock.masters.page_file import PageFileMaster
 from penstock.masters.stored_page_file import StoredPageFileMaster
+
+OpenedMaster = PageFileMaster | StoredPageFileMaster | DatabaseMaster
 
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
-def open_master(
-    path: str | os.PathLike[str], **options: Any
-) -> PageFileMaster | StoredPageFileMaster:
-    """Open a page file by its path or URI.
+def open_master(path: str | os.PathLike[str], **options: Any) -> OpenedMaster:
+    """Open a master by its path or URI.
 
-    A path, or a `file://` URI, is read past the kernel's cache (`PageFileMaster` has the options);
-    any other URI, such as `s3://bucket/products.arrow`, in ranges through Arrow's file systems
+    A path, or a `file://` URI, is that of a page file, read past the kernel's cache
+    (`PageFileMaster` has the options). `postgresql://user@host/database?table=shop.products&key=id`
+    is a table that stays in its database (`docs/masters/`). Any other URI, such as
+    `s3://bucket/products.arrow`, is a page file read in ranges through Arrow's file systems
     (`StoredPageFileMaster`).
     """
     if not isinstance(path, str | os.PathLike):
@@ -28,6 +33,8 @@ def open_master(
             f"a master is opened by the path of its page file, not by a {type(path).__name__}. For "
             "a table in memory use MemoryMaster(table, key=…); to make a file use build_master."
         )
+    if isinstance(path, str) and is_database(path):
+        return open_table(path, **options)
     if isinstance(path, str) and _URI.match(path):
         if not path.lower().startswith("file://"):
             return StoredPageFileMaster(path, **options)

@@ -11,6 +11,7 @@ from typing import Any
 from penstock.errors import OptionError
 from penstock.masters import Master, open_master
 from penstock.masters.addresses import without_secrets
+from penstock.masters.databases.address import TableAddress, is_database
 
 SPARK_FILES = "sparkfiles:"
 """Before the name of a file that was given to Spark with `addFile` or `addArtifact`."""
@@ -31,6 +32,8 @@ class Address:
 
     @property
     def name(self) -> str:
+        if is_database(self.address):
+            return TableAddress.parse(self.address).name
         return Path(without_secrets(self.address.removeprefix(SPARK_FILES)).partition("?")[0]).stem
 
     @property
@@ -41,6 +44,8 @@ class Address:
         return "://" in self.address or Path(self.address).exists()
 
     def __str__(self) -> str:
+        if is_database(self.address):
+            return str(TableAddress.parse(self.address))
         return without_secrets(self.address)
 
     def __repr__(self) -> str:
@@ -73,6 +78,8 @@ def reference(master: Any) -> Reference:
         text = os.fspath(master)
         if not isinstance(text, str) or not text.strip() or "\0" in text:
             raise OptionError(f"master={master!r} is no path; give a path, a URI or a master.")
+        if is_database(text):
+            _ = TableAddress.parse(text).name  # says here what is wrong with it
         if text.startswith(SPARK_FILES) or "://" in text:
             return Address(text)
         path = Path(text).expanduser()

@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast
 import pyarrow as pa
 
 from penstock.errors import CorruptMasterError, MasterError
-from penstock.keys import Int64s
+from penstock.keys import Int64s, Keys
 from penstock.masters import PageFileMaster
 from penstock.masters.base import Master, PageNumbers
 from penstock.masters.point_reads import Found
@@ -36,6 +36,9 @@ class TimedReads:
 
     def read(self, pages: Sequence[int] | PageNumbers, columns: Sequence[str]) -> pa.Table:
         return self._timed(lambda: self._master.read(pages, columns))
+
+    def look_up(self, keys: Keys, columns: Sequence[str]) -> pa.RecordBatch:
+        return self._timed(lambda: self._master.look_up(keys, columns))
 
     def find_rows(
         self, codes: Int64s, pages: PageNumbers, columns: Sequence[str], buffer_nbytes: int

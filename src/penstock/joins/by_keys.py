@@ -1,0 +1,46 @@
+"""Rows of R by their keys alone, where a master can find them so for less than their pages cost."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.keys import Int64s
+from penstock.masters.base import KeyLookUps, Master
+
+if TYPE_CHECKING:
+    from penstock.joins.base import SemiStreamJoin
+
+
+def key_look_ups(master: Master) -> KeyLookUps | None:
+    """The master, if it finds single keys without reading their pages."""
+    room = getattr(master, "look_up_nbytes", None)
+    return cast(KeyLookUps, master) if room is not None and room(1) is not None else None
+
+
+def fetch_for_waiting(master: KeyLookUps, join: SemiStreamJoin, pages: Int64s) -> pa.Table:
+    """The rows of R that rows wait for on these pages, with or without the pages' others."""
+    binding, window = join.binding, join.window
+    slots, pages_of = window.listed(pages)
+    keys = binding.keys(
+        pa.RecordBatch.from_arrays(
+            window.store.take_columns(list(binding.stream_key), slots),
+            names=list(binding.stream_key),
+        )
+    )
+    order = np.lexsort((keys.codes, pages_of))
+    codes, at = keys.codes[order], np.searchsorted(pages, pages_of[order])
+    first = np.append(True, (codes[1:] != codes[:-1]) | (at[1:] != at[:-1]))[: len(codes)]
+    different = np.bincount(at[first], minlength=len(pages))
+    whole = master.worth_a_page(different)
+    tables = []
+    if whole.any():
+        tables.append(master.read(pages[whole], binding.read_columns))
+    if not whole.all():
+        # Codes that are equal may be of different keys: all that wait are asked for.
+        wanted = order[first & ~whole[at]] if binding.meeting.exact else order[~whole[at]]
+        found = master.look_up(keys.take(np.sort(wanted)), binding.read_columns)
+        tables.append(pa.Table.from_batches([found]))
+    return tables[0] if len(tables) == 1 else pa.concat_tables(tables)

@@ -1,0 +1,301 @@
+"""A table of a database as a master: pages are ranges of its key, and keys can be looked up."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.errors import MasterError, StateError
+from penstock.keys import HASH_SEED, Int64s, Keys
+from penstock.masters.base import Changes, PageNumbers, ReadCount
+from penstock.masters.databases.key_order import HashParts, KeyFences
+from penstock.masters.databases.page_or_keys import PageOrKeys
+from penstock.masters.databases.table import KeyRange, KeyRanges, Table, Walk
+from penstock.masters.forks import renew_after_fork
+from penstock.masters.matching import WantedKeys
+from penstock.masters.requests import column_numbers, keys_for, no_rows, page_numbers, ranges
+from penstock.memory import in_one_piece
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+_PAGE_BYTES = 64 * 1024
+_LEAST_PAGE_ROWS = 64
+_MOST_PAGES = 65_536
+_SAMPLE_ROWS = 256
+_SAMPLE_PAGES = 8
+_UNLIKE_SAMPLE = 1.25
+"""How much larger than the sample's largest page others may be."""
+_PARTS_ROWS = 512
+"""Rows of R to a part of its keys' codes, where there are no pages."""
+_STATEMENT_BYTES = 64 * 1024
+"""What a statement takes beside its rows and keys: its text, the driver's objects."""
+
+
+class DatabaseMaster:
+    """Rows of a table, or of a view, that stays in its database.
+
+    Pages are ranges of the key, found by walking the key's index; a read is one statement for many
+    pages. Where few rows wait for a page their keys are looked up instead (`worth_a_page`).
+    Bytes of pages are estimated from a sample where rows have texts.
+
+    Args:
+        table: the table, with its own way to ask.
+        page_rows: rows of a page; chosen by the rows' bytes if not given.
+        staleness: seconds after which what was read may be outdated; `refresh` then says so.
+        costs: of pages and keys; measured from the statements themselves if not given.
+        reopen: opens the same master in another process; without it a master does not pickle.
+    """
+
+    def __init__(
+        self,
+        table: Table,
+        *,
+        page_rows: int | None = None,
+        staleness: float = 60.0,
+        costs: PageOrKeys | None = None,
+        reopen: Callable[[], DatabaseMaster] | None = None,
+    ) -> None:
+        self._table, self._reopen = table, reopen
+        self._asked_rows, self.staleness = page_rows, staleness
+        self.hash_seed = HASH_SEED
+        self.reads = ReadCount()
+        self.costs = costs or PageOrKeys()
+        self._lock = threading.RLock()
+        self._closed = False
+        self._versions = 0
+        shape = table.describe()
+        self.schema, self.key = shape.schema, shape.key
+        self._measure()
+        renew_after_fork(self)
+
+    # -- finding out ------------------------------------------------------------------------
+
+    def _measure(self) -> None:
+        """Walk the index, and see from some pages how large rows are."""
+        shape, table = self._table.shape, self._table
+        self._since = time.monotonic()
+        self._versions += 1
+        self.version = str(self._versions)
+        self.looks_up_only = shape.order is None
+        row = _fixed_nbytes(self.schema)
+        self.page_rows = self._asked_rows or self._rows_of_a_page(row or 128)
+        self._place: KeyFences | HashParts
+        if shape.order is None:
+            self.num_rows = shape.rows
+            self._place = HashParts(max(shape.rows // _PARTS_ROWS, 1))
+            self._page_rows = np.array([min(_PARTS_ROWS, shape.rows)])
+        else:
+            walk = table.walk(self.page_rows)
+            self._adopt_walk(walk, shape.order)
+        self.num_pages = len(self._place) or 1
+        self.max_page_rows = max(int(self._page_rows.max(initial=0)), 1)
+        self.index_nbytes = self._place.nbytes + self._page_rows.nbytes
+        self._size_rows(row)
+
+    def _adopt_walk(self, walk: Walk, order: tuple[int, ...]) -> None:
+        self._place = KeyFences(walk.fences, order)
+        self._page_rows = walk.rows
+        self.num_rows = int(walk.rows.sum())
+
+    def _rows_of_a_page(self, row_nbytes: int) -> int:
+        enough = max(_PAGE_BYTES // row_nbytes, _LEAST_PAGE_ROWS)
+        return max(enough, -(-self._table.shape.rows // _MOST_PAGES))
+
+    def _size_rows(self, fixed: int | None) -> None:
+        """Bytes of rows: known where all are as wide, else by a sample."""
+        self.max_row_nbytes = float(fixed or 0)
+        mean = self.max_row_nbytes
+        if fixed is None:
+            mean, self.max_row_nbytes = self._sampled_row()
+        self.max_page_nbytes = int(self.max_page_rows * self.max_row_nbytes) + 64
+        self.data_nbytes = int(self.num_rows * mean)
+
+    def _sampled_row(self) -> tuple[float, float]:
+        """Bytes of a row: on average, and on the widest of some pages."""
+        if not self.num_rows:
+            return 1.0, 1.0
+        if isinstance(self._place, HashParts):
+            tables = [self._table.read(KeyRanges([], []), self.schema.names)]
+        else:
+            at = np.unique(np.linspace(0, self.num_pages - 1, _SAMPLE_PAGES).astype(np.int64))
+            tables = [self._ask_pages(at[i : i + 1], self.schema.names) for i in range(len(at))]
+        known = [t for t in tables if t.num_rows]
+        rows = sum(t.num_rows for t in known)
+        mean = sum(t.nbytes for t in known) / max(rows, 1)
+        widest = max((t.nbytes / t.num_rows for t in known), default=1.0)
+        return mean, _UNLIKE_SAMPLE * widest
+
+    # -- the contract -----------------------------------------------------------------------
+
+    def __repr__(self) -> str:
+        return (
+            f"DatabaseMaster({self._table.place!r}, rows={self.num_rows}, pages={self.num_pages})"
+        )
+
+    def __reduce__(self) -> tuple[object, ...]:
+        if self._reopen is None:
+            raise TypeError(
+                f"{self!r} was not opened by its address, and cannot be opened elsewhere."
+            )
+        return self._reopen, ()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the connection; every later call but this one raises StateError."""
+        with self._lock:
+            self._closed = True
+            self._table.close()
+
+    def after_fork(self) -> None:
+        self._lock = threading.RLock()
+        self._table.after_fork()
+
+    def _in_use(self) -> Table:
+        if self._closed:
+            raise StateError(f"{self._table.place} is closed; open the master again.")
+        return self._table
+
+    def page_of(self, keys: Keys | pa.Array) -> PageNumbers:
+        """The page of each key, or the page that it would be on; null keys get any page."""
+        self._in_use()
+        return self._place.pages_of(self._keys(keys))
+
+    def _keys(self, keys: Keys | pa.Array) -> Keys:
+        return keys_for(keys, self._table.shape.key_types, self.hash_seed)
+
+    def buffer_nbytes(self, pages: int) -> int:
+        """Bytes held while that many pages are read, by us and by the driver."""
+        count = min(pages, self.num_pages)
+        rows, nbytes = count * self.max_page_rows, count * self.max_page_nbytes
+        beside = self._table.driver_nbytes(rows, nbytes, len(self.schema))
+        return _STATEMENT_BYTES + nbytes + beside
+
+    def read(self, pages: Sequence[int] | PageNumbers, columns: Sequence[str]) -> pa.Table:
+        """These columns of all rows of these pages, which ascend; in page and key order."""
+        column_numbers(self.schema, columns, self._table.place)
+        with self._lock:
+            self._in_use()
+            wanted = page_numbers(pages, self.num_pages)
+            if self.looks_up_only and len(wanted):
+                raise MasterError(
+                    f"{self._table.place} is looked up key by key, not read in pages: "
+                    f"{self._table.shape.unordered}"
+                )
+            if not len(wanted) or not len(self._place):
+                return pa.Table.from_batches([no_rows(self.schema, columns)])
+            return self._ask_pages(wanted, columns)
+
+    def _ask_pages(self, wanted: Int64s, columns: Sequence[str]) -> pa.Table:
+        started = time.perf_counter()
+        rows = self._table.read(KeyRanges(self._place.columns, self._ranges(wanted)), columns)
+        self.costs.was_read(rows.num_rows, time.perf_counter() - started)
+        self._count(rows)
+        return rows
+
+    def _ranges(self, wanted: Int64s) -> list[KeyRange]:
+        """Runs of neighbouring pages as ranges of keys: the first has no low end, the last no high
+        one, so that rows that came since are found.
+        """
+        heads = np.append([0], np.flatnonzero(np.diff(wanted) > 1) + 1)
+        firsts = wanted[heads].tolist()
+        ends = (wanted[np.append(heads[1:], len(wanted)) - 1] + 1).tolist()
+        return [
+            KeyRange(first or None, None if end == self.num_pages else end)
+            for first, end in zip(firsts, ends, strict=True)
+        ]
+
+    def _count(self, rows: pa.Table) -> None:
+        self.reads = ReadCount(self.reads.io_reads + 1, self.reads.bytes_read + rows.nbytes)
+
+    def look_up(self, keys: Keys | pa.Array, columns: Sequence[str]) -> pa.RecordBatch:
+        """These columns of the rows that have one of these keys: one statement."""
+        column_numbers(self.schema, columns, self._table.place)
+        with self._lock:
+            self._in_use()
+            wanted = WantedKeys(self._keys(keys))
+            if not len(wanted.codes):
+                return no_rows(self.schema, columns)
+            needed = list(dict.fromkeys([*self.key, *columns]))
+            started = time.perf_counter()
+            rows = self._table.find(wanted.columns, needed)
+            self.costs.was_looked_up(len(wanted.codes), time.perf_counter() - started)
+            self._count(rows)
+            found = in_one_piece(rows)
+            # Equality is Spark's: where the database finds more rows equal, they are no partners.
+            ours = wanted.among([found.column(n) for n in self.key])
+            found = found.select(list(columns))
+            return found if ours.all() else found.filter(pa.array(ours))
+
+    # -- runs of neighbouring pages, the first run at page 0 ----------------------------------
+
+    def run_rows(self, pages: int) -> int:
+        """Rows of the largest run of that many pages."""
+        starts = np.arange(0, max(len(self._page_rows), 1), pages)
+        return int(np.add.reduceat(np.append(self._page_rows, 0), starts).max())
+
+    def run_nbytes(self, pages: int) -> int:
+        """Bytes of the largest run, as far as the sample tells."""
+        return int(self.run_rows(pages) * self.max_row_nbytes) + 64
+
+    def run_buffer_nbytes(self, pages: int, runs: int) -> int:
+        """Bytes held while that many runs are read, by us and by the driver."""
+        rows, nbytes = runs * self.run_rows(pages), runs * self.run_nbytes(pages)
+        return _STATEMENT_BYTES + nbytes + self._table.driver_nbytes(rows, nbytes, len(self.schema))
+
+    def read_runs(self, firsts: Int64s, counts: Int64s, columns: Sequence[str]) -> pa.Table:
+        """These columns of runs of so many pages from each first one on."""
+        return self.read(ranges(firsts, counts), columns)
+
+    # -- single keys ------------------------------------------------------------------------
+
+    def look_up_nbytes(self, keys: int) -> int:
+        """Bytes held while so many keys, of one row each, are looked up."""
+        nbytes = int(keys * self.max_row_nbytes)
+        asked = keys * 3 * max(_fixed_nbytes(self._key_schema) or 48, 8)
+        return asked + 2 * nbytes + self._table.driver_nbytes(keys, nbytes, len(self.schema))
+
+    @property
+    def _key_schema(self) -> pa.Schema:
+        return pa.schema([self.schema.field(name) for name in self.key])
+
+    @property
+    def unique(self) -> bool:
+        """Whether no two rows have one key."""
+        return self._table.shape.unique
+
+    def worth_a_page(self, keys: Int64s) -> Any:
+        """For each number of different keys that wait for a page, whether to read it whole."""
+        if self.looks_up_only:
+            return np.zeros(len(keys), dtype=np.bool_)
+        mean = -(-self.num_rows // self.num_pages)
+        return self.costs.worth_a_page(keys, mean)
+
+    # -- versions ---------------------------------------------------------------------------
+
+    def refresh(self) -> Changes | None:
+        """What may have changed since the last version: all of it, after `staleness`."""
+        with self._lock:
+            self._in_use()
+            if time.monotonic() - self._since < self.staleness:
+                return None
+            self._measure()
+            return Changes(self.version)
+
+
+def _fixed_nbytes(schema: pa.Schema) -> int | None:
+    """Bytes of a row where all rows are as wide, a bit for each null included; else None."""
+    try:
+        return -(-sum(column.type.bit_width + 1 for column in schema) // 8)
+    except ValueError:
+        return None

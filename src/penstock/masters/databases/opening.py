@@ -1,0 +1,26 @@
+"""From an address to the master of its table."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from penstock.masters.databases.address import TableAddress
+from penstock.masters.databases.master import DatabaseMaster
+from penstock.masters.databases.page_or_keys import PageOrKeys
+from penstock.masters.databases.postgres import PostgresTable
+
+
+def open_table(uri: str, *, costs: PageOrKeys | None = None, **options: Any) -> DatabaseMaster:
+    """Open a table by its URI, options in the place of the URI's own."""
+    return _open(TableAddress.parse(uri).with_options(options), costs)
+
+
+def _open(address: TableAddress, costs: PageOrKeys | None = None) -> DatabaseMaster:
+    chosen = dict(address.options)
+    return DatabaseMaster(
+        PostgresTable(address),
+        page_rows=chosen.get("page_rows"),
+        costs=costs,
+        reopen=partial(_open, address),
+    )

@@ -1,0 +1,88 @@
+"""What a master asks of a table of a database, whatever the database is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import pyarrow as pa
+
+from penstock.keys import Int64s
+
+
+@dataclass(frozen=True)
+class TableShape:
+    """What is known of a table before any of its rows is read."""
+
+    schema: pa.Schema
+    """The columns that are asked for, the key's among them."""
+    key: tuple[str, ...]
+    order: tuple[int, ...] | None
+    """By which column of the key rows are ordered first, second …; None: in an order that cannot
+    be known here, so that keys are only looked up."""
+    unordered: str = ""
+    """Why there is no order, and what would make one."""
+    unique: bool = False
+    """Whether no two rows have one key."""
+    rows: int = 0
+    """About how many rows there are."""
+
+    @property
+    def key_types(self) -> list[pa.DataType]:
+        return [self.schema.field(name).type for name in self.key]
+
+
+@dataclass(frozen=True)
+class Walk:
+    """What walking the key's index told: the first key of each page, and each page's rows."""
+
+    fences: list[pa.Array]
+    rows: Int64s
+
+
+@dataclass
+class KeyRange:
+    """Keys from `low` on and below `high`, each a row of key columns or None for no bound."""
+
+    low: int | None
+    high: int | None
+
+
+@dataclass(frozen=True)
+class KeyRanges:
+    """Ascending ranges of keys, their bounds as rows of the fences' columns."""
+
+    fences: Sequence[pa.Array]
+    ranges: list[KeyRange] = field(default_factory=list)
+
+
+class Table(Protocol):
+    """A table of a database, by one connection that is made when needed and made again when lost.
+
+    Raises MasterError, and can then be asked again.
+    """
+
+    place: str
+    """Server and table, for messages."""
+    shape: TableShape
+
+    def describe(self) -> TableShape:
+        """Look at the table; raises what keeps it from being a master."""
+
+    def walk(self, page_rows: int) -> Walk:
+        """Go along the key's index: every `page_rows` rows a page begins."""
+
+    def read(self, ranges: KeyRanges, columns: Sequence[str]) -> pa.Table:
+        """These columns of the rows of these ranges, in their order, in the shape's types."""
+
+    def find(self, keys: Sequence[pa.Array], columns: Sequence[str]) -> pa.Table:
+        """These columns of the rows with one of these keys, by the database's own equality."""
+
+    def driver_nbytes(self, rows: int, nbytes: int, columns: int) -> int:
+        """Bytes that the driver holds beside so many rows of so many bytes."""
+
+    def after_fork(self) -> None:
+        """Forget the connection, which is the other process's."""
+
+    def close(self) -> None: ...

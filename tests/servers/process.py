@@ -1,0 +1,84 @@
+"""A server as a child process: an unprivileged user's, on a free port, gone when the tests end."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+
+def free_port() -> int:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return int(taken.getsockname()[1])
+
+
+def unprivileged() -> dict[str, Any]:
+    """How a child is started where these tests are root's, which servers refuse to be."""
+    if os.geteuid() != 0:
+        return {}
+    return {"user": "nobody", "group": "nogroup", "extra_groups": []}
+
+
+class ServerProcess:
+    """One server; `start` again after `stop` or `kill` finds its data as they were."""
+
+    def __init__(self, name: str) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix=f"penstock-{name}-"))
+        if os.geteuid() == 0:
+            shutil.chown(self.folder, "nobody", "nogroup")
+        self.port = free_port()
+        self.log = self.folder / "log"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def run(self, *command: str) -> None:
+        """Run a program of the server's to its end."""
+        done = subprocess.run(
+            command, cwd=self.folder, capture_output=True, text=True, **unprivileged()
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    def begin(self, command: list[str], ready: Callable[[], object]) -> None:
+        """Start the server and wait until it answers."""
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                command, cwd=self.folder, stdout=log, stderr=log, **unprivileged()
+            )
+        give_up = time.monotonic() + 60
+        while not _answers(ready):
+            if self._process.poll() is not None or time.monotonic() > give_up:
+                raise AssertionError(self.log.read_text(errors="replace")[-3000:])
+            time.sleep(0.05)
+
+    def signal(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        self._process.send_signal(number)
+
+    def end(self, number: signal.Signals) -> None:
+        """Send the signal, and wait until the server is gone."""
+        if self._process is None:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            self._process.send_signal(number)
+        self._process.wait(60)
+        self._process = None
+
+    def remove(self) -> None:
+        self.end(signal.SIGKILL)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _answers(ready: Callable[[], object]) -> bool:
+    try:
+        ready()
+    except Exception:  # noqa: BLE001 - whatever a driver raises while nobody answers
+        return False
+    return True
