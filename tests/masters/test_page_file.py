@@ -246,8 +246,8 @@ def test_open_master(path: Path, products: pa.Table) -> None:
     for wrong in (products, None, 7, MemoryMaster(products, "id")):
         with pytest.raises(MasterError, match="opened by the path of its page file"):
             open_master(wrong)
-    with pytest.raises(MasterError, match="no file system for postgresql://host/db"):
-        open_master("postgresql://host/db")
+    with pytest.raises(MasterError, match="no file system for ftp://host/db"):
+        open_master("ftp://host/db")
     with pytest.raises(MasterError, match="1 thread or more, not 0"):
         open_master(path, threads=0)
 
