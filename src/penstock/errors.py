@@ -75,6 +75,10 @@ class ServerAwayError(MasterError):
     """A server that does not answer now, and may later: the same call can be made again."""
 
 
+class PagesMovedError(MasterError):
+    """Pages that are no longer what was promised: refresh, and make the same call again."""
+
+
 class CorruptMasterError(MasterError):
     """A master file that is not what its metadata says."""
 

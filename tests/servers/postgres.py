@@ -18,7 +18,6 @@ from penstock.masters.databases.page_or_keys import PageOrKeys
 _SETTINGS = {
     "fsync": "off",
     "full_page_writes": "off",
-    "synchronous_commit": "off",
     "listen_addresses": "127.0.0.1",
     "shared_buffers": "64MB",
     "max_connections": "40",
@@ -80,6 +79,22 @@ class PostgresServer:
             for statement in statements:
                 with connection.cursor() as cursor:
                     cursor.execute(statement)
+
+    def require_password(self, user: str) -> None:
+        """Trust this user no longer."""
+        rules = Path(self._data) / "pg_hba.conf"
+        kept = rules.read_text()
+        line = f"host all {user} 127.0.0.1/32 scram-sha-256\n"
+        if line not in kept:
+            rules.write_text(line + kept)
+        self.execute("SELECT pg_reload_conf()")
+
+    def cut_connections(self) -> None:
+        """End all sessions but the one that asks for it."""
+        self.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+            "WHERE application_name = 'penstock'"
+        )
 
     def ask(self, statement: str) -> pa.Table:
         with driver.connect(self.uri, autocommit=True) as connection, connection.cursor() as cursor:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from tests.spark.conftest import sales
 
-from penstock.errors import CorruptMasterError, MasterError, SchemaError
+from penstock.errors import CorruptMasterError, MasterError, SchemaError, ServerAwayError
 from penstock.joins import RootJoin
 from penstock.masters import build_master
 from penstock.masters.base import Master
@@ -18,7 +19,7 @@ from penstock.spark.at_once import AtOnce, Measured, in_pieces
 from penstock.spark.enrichment import Enrichment, MasterShape
 from penstock.spark.reaching import reference
 from penstock.spark.task_metrics import COLUMN, METRICS
-from penstock.spark.timed_reads import TimedReads
+from penstock.spark.timed_reads import Patience, TimedReads
 from penstock.spark.types import handed_over
 from penstock.testing.oracle import Rows, assert_same_rows, plain_join
 
@@ -195,17 +196,47 @@ class Flaky:
         return self._master.read(pages, columns)  # type: ignore[arg-type]
 
 
+def flaky(master: Path, paused: list[float], *errors: MasterError) -> TimedReads:
+    opened = Flaky(reference(master).open(), list(errors))
+    return TimedReads(opened, Patience(sleep=paused.append))  # type: ignore[arg-type]
+
+
 def test_reads_are_tried_again(master: Path) -> None:
-    opened = reference(master).open()
     paused: list[float] = []
-    reads = TimedReads(Flaky(opened, [MasterError("1"), MasterError("2")]), paused.append)  # type: ignore[arg-type]
+    reads = flaky(master, paused, MasterError("1"), MasterError("2"))
     assert reads.read([0], ["sku"]).num_rows > 0
     assert (reads.failures, paused) == (2, [0.1, 0.4])
     assert reads.latest_micros <= reads.total_micros
-    reads = TimedReads(Flaky(opened, [MasterError(str(i)) for i in range(3)]), paused.append)  # type: ignore[arg-type]
+    reads = flaky(master, paused, *[MasterError(str(i)) for i in range(3)])
     with pytest.raises(MasterError, match="2"):
         reads.read([0], ["sku"])
-    reads = TimedReads(Flaky(opened, [CorruptMasterError("bad page")]), paused.append)  # type: ignore[arg-type]
+    reads = flaky(master, paused, CorruptMasterError("bad page"))
     with pytest.raises(CorruptMasterError):
         reads.read([0], ["sku"])
     assert reads.failures == 1
+
+
+def test_a_server_that_is_away_is_waited_for(
+    master: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, paused = [0.0], []
+
+    def sleep(seconds: float) -> None:
+        paused.append(seconds)
+        now[0] += seconds
+
+    monkeypatch.setattr("penstock.spark.timed_reads.time.monotonic", lambda: now[0])
+    away = [ServerAwayError("the server db is away.") for _ in range(8)]
+    opened = Flaky(reference(master).open(), list(away))
+    reads = TimedReads(opened, Patience(60.0, sleep))  # type: ignore[arg-type]
+    assert reads.read([0], ["sku"]).num_rows > 0
+    assert reads.failures == len(paused) == 8
+    assert all(before * 0.9 < after * 2 for before, after in pairwise(paused))
+    assert max(paused) <= 5.0
+    assert caplog.messages[0] == "the server db is away. Trying again for 60 s."
+    assert len(caplog.records) == 2, "one line when it goes and one when it is back"
+    now[0] = 0.0
+    opened = Flaky(reference(master).open(), [ServerAwayError("db is away.") for _ in range(99)])
+    with pytest.raises(ServerAwayError, match=r"db is away\. It was tried \d+ times in \d+ s"):
+        TimedReads(opened, Patience(10.0, sleep)).read([0], ["sku"])  # type: ignore[arg-type]
+    assert 5 <= now[0] <= 10

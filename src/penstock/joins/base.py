@@ -18,11 +18,11 @@ import pyarrow as pa
 
 from penstock.admission import Admission
 from penstock.budget import format_bytes
-from penstock.errors import BudgetError, PenstockError, StateError
+from penstock.errors import BudgetError, PagesMovedError, PenstockError, StateError
 from penstock.fronts import TupleCache
 from penstock.joins.answers import Answer, CacheHits, PageMatches, PageRows, Unmatchable
 from penstock.joins.binding import Binding
-from penstock.joins.by_keys import fetch_for_waiting, key_look_ups
+from penstock.joins.by_keys import fetch_for_waiting, key_look_ups, waiting_keys
 from penstock.joins.plan import Clock, JoinPlan
 from penstock.joins.probing import probe
 from penstock.joins.progress import OpenPages, Slice, matched_keys
@@ -197,11 +197,7 @@ class SemiStreamJoin(Shares):
         pages = np.empty(len(slots), dtype=np.int64)
         for at in range(0, len(slots), self.sizing.slice_rows):
             part = slice(at, at + self.sizing.slice_rows)
-            rows = pa.RecordBatch.from_arrays(
-                self.window.store.take_columns(list(self.binding.stream_key), slots[part]),
-                names=list(self.binding.stream_key),
-            )
-            pages[part] = self.master.page_of(self.binding.keys(rows))
+            pages[part] = self.master.page_of(waiting_keys(self, slots[part]))
         self.window.refile(slots, pages, self.master.num_pages)
         self.schedule.reset()
         if self._slice is not None:
@@ -308,8 +304,11 @@ class SemiStreamJoin(Shares):
                     "this join was not told. Call join.refresh(master.refresh()) before the next "
                     "push."
                 )
-            if not work():
-                return None
+            try:
+                if not work():
+                    return None
+            except PagesMovedError:
+                self.refresh(self.master.refresh())
 
     # -- units of work: each leaves the operator whole, and says whether there was any ---------
 

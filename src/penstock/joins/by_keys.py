@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 import pyarrow as pa
 
-from penstock.keys import Int64s
+from penstock.keys import Int64s, Keys
 from penstock.masters.base import KeyLookUps, Master
+from penstock.rows import Slots
 
 if TYPE_CHECKING:
     from penstock.joins.base import SemiStreamJoin
@@ -20,16 +21,18 @@ def key_look_ups(master: Master) -> KeyLookUps | None:
     return cast(KeyLookUps, master) if room is not None and room(1) is not None else None
 
 
+def waiting_keys(join: SemiStreamJoin, slots: Slots) -> Keys:
+    """The keys of rows that wait, in these slots."""
+    names = list(join.binding.stream_key)
+    columns = join.window.store.take_columns(names, slots)
+    return join.binding.keys(pa.RecordBatch.from_arrays(columns, names=names))
+
+
 def fetch_for_waiting(master: KeyLookUps, join: SemiStreamJoin, pages: Int64s) -> pa.Table:
     """The rows of R that rows wait for on these pages, with or without the pages' others."""
-    binding, window = join.binding, join.window
-    slots, pages_of = window.listed(pages)
-    keys = binding.keys(
-        pa.RecordBatch.from_arrays(
-            window.store.take_columns(list(binding.stream_key), slots),
-            names=list(binding.stream_key),
-        )
-    )
+    binding = join.binding
+    slots, pages_of = join.window.listed(pages)
+    keys = waiting_keys(join, slots)
     order = np.lexsort((keys.codes, pages_of))
     codes, at = keys.codes[order], np.searchsorted(pages, pages_of[order])
     first = np.append(True, (codes[1:] != codes[:-1]) | (at[1:] != at[:-1]))[: len(codes)]

@@ -18,6 +18,8 @@ from penstock.packed import PackedRows
 _WHOLE = 0.9
 """Share of the free bytes that all of R may take."""
 _SAMPLE_PAGES = 16
+_FEW = 64
+"""A part of R so small may have changed since it was read."""
 _UNLIKE_SAMPLE = 1.1
 """How much larger than the sample's the packed rows of all of R may turn out to be."""
 
@@ -42,9 +44,13 @@ class HoldsAllOfR(EmptiesByLookUps):
     """Whether it may be held packed; not known before pages were read."""
     _reserved = 0
     _loaded = 0
+    _outdated: Changes | None = None
+    """Keys that have changed since all of R was read: their rows wait, as if nothing was held."""
 
     def _plan_to_hold_all(self) -> None:
         """Choose by estimate; what turns out not to be needed goes back to the window."""
+        if self._by_keys is not None and self._by_keys.looks_up_only:
+            return
         self._fits = self._can_hold_by_key()
         schema = self.cache.store.schema
         least = self.master.num_rows * (1 + len(schema))
@@ -172,13 +178,22 @@ class HoldsAllOfR(EmptiesByLookUps):
             return
         keys = self.binding.keys(batch)
         positions = self._packed.find(keys.codes)
+        waiting = np.zeros(len(keys), dtype=np.bool_)
+        if self._outdated is not None:
+            waiting = self._outdated.touched(keys.codes)
+            if keys.state is not None:
+                waiting &= keys.state == VALID
+            rows = np.flatnonzero(waiting)
+            if len(rows):
+                super()._begin_to_wait(batch, arrivals[rows], rows, keys.take(rows))
         self._now = int(arrivals[-1]) + 1
         self._wait_limit.admitted(self._now)
-        if keys.state is not None or positions.min() < 0:
+        if keys.state is not None or positions.min() < 0 or waiting.any():
             reasons = np.where(positions < 0, np.uint8(NO_SUCH_ROW), np.uint8(VALID))
             if keys.state is not None:
                 reasons = np.where(keys.state != VALID, keys.state, reasons).astype(np.uint8)
-            rows, hits = np.flatnonzero(reasons != VALID), np.flatnonzero(reasons == VALID)
+            rows = np.flatnonzero((reasons != VALID) & ~waiting)
+            hits = np.flatnonzero((reasons == VALID) & ~waiting)
             self._counters.unmatched += len(rows)
             self._answers.append(Unmatchable(self.binding, batch, rows, reasons[rows]))
             positions = positions[hits]
@@ -197,6 +212,12 @@ class HoldsAllOfR(EmptiesByLookUps):
         if not self.complete:
             super()._begin_to_wait(batch, arrivals, misses, keys)
             return
+        if self._outdated is not None:
+            changed = self._outdated.touched(keys.codes)
+            if changed.any():
+                rows = np.flatnonzero(changed)
+                super()._begin_to_wait(batch, arrivals[rows], misses[rows], keys.take(rows))
+                misses = misses[~changed]
         reasons = np.full(len(misses), NO_SUCH_ROW, dtype=np.uint8)
         self._counters.unmatched += len(misses)
         self._answers.append(Unmatchable(self.binding, batch, misses, reasons))
@@ -205,12 +226,35 @@ class HoldsAllOfR(EmptiesByLookUps):
 
     def _go_over(self, changes: Changes) -> None:
         super()._go_over(changes)
+        if self._hold_on(changes):
+            return
+        self._outdated = None
         if self._loaded:
             self.cache.clear()
         self.complete, self._loaded = False, 0
         self._forget_packed()
         if self._fits or self._may_pack:
             self._plan_to_hold_all()
+
+    def _hold_on(self, changes: Changes) -> bool:
+        """Whether few enough keys have changed for the rest of R to be worth holding on to."""
+        if not self.complete or changes.ranges is None:
+            return False
+        before = () if self._outdated is None else self._outdated.ranges or ()
+        points = set(before) | set(changes.ranges)
+        few = len(points) <= max(self.master.num_rows // _FEW, 1)
+        if not few or any(low != high for low, high in points):
+            return False
+        self._outdated = Changes(changes.version, tuple(points)) if points else None
+        return True
+
+    def _shrink_cache(self, wanted: int) -> None:
+        if not self.complete:
+            super()._shrink_cache(wanted)
+
+    def _drop_coldest(self, count: int) -> None:
+        if not self.complete:  # else a key that is not held would be one that is not in R
+            super()._drop_coldest(count)
 
     def _forget_packed(self) -> None:
         if self._packed is not None:
@@ -229,6 +273,7 @@ class HoldsAllOfR(EmptiesByLookUps):
     def _empty_cache(self) -> None:
         self.cache.clear()
         self._fits = self._may_pack = self.complete = False
+        self._outdated = None
         self._loaded = 0
         self._forget_packed()
         self._move_line(LEAST_CACHE - self.cache.limit)

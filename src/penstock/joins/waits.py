@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 import time
 from collections import deque
 from collections.abc import Callable
@@ -13,20 +12,19 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from penstock.durations import written_seconds
 from penstock.errors import OptionError, SchemaError
 from penstock.keys import Int64s
 
 ARRIVAL_COLUMN = "_arrival"
 ARRIVED_AT_COLUMN = "_arrived_at"
 MaxWait = int | float | str | timedelta | None
-_UNITS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 _MOMENTS = 100
 """Parts of the longest wait that are told apart; a row may leave early by one of them."""
 _WAYS = (
     "a number of rows (10000), a time ('30s', '500ms', '2m', '1.5h'), seconds as a float (2.5), a "
     "timedelta, or None for no bound"
 )
-_PATTERN = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([a-z]+)\s*")
 
 
 def arrivals_of(
@@ -75,15 +73,15 @@ class WaitLimit:
         """A whole number is rows; a float, a text like '30s' and a timedelta are time."""
         rows: int | None = None
         seconds: float | None = None
-        match = _PATTERN.fullmatch(max_wait) if isinstance(max_wait, str) else None
+        written = written_seconds(max_wait) if isinstance(max_wait, str) else None
         if isinstance(max_wait, timedelta):
             seconds = max_wait.total_seconds()
         elif isinstance(max_wait, float):
             seconds = max_wait
         elif isinstance(max_wait, int) and not isinstance(max_wait, bool):
             rows = max_wait
-        elif match is not None and match.group(2) in _UNITS:
-            seconds = float(match.group(1)) * _UNITS[match.group(2)]
+        elif written is not None:
+            seconds = written
         elif max_wait is not None:
             raise OptionError.out_of_range("max_wait", max_wait, _WAYS)
         if rows is not None and rows < 1:

@@ -133,6 +133,8 @@ class KeyLookUps(Master, Protocol):
 
     unique: bool
     """Whether no two rows have one key."""
+    looks_up_only: bool
+    """Whether there are no pages to read: `page_of` then only puts keys into groups."""
 
     def look_up_nbytes(self, keys: int) -> int | None:
         """Bytes held while so many keys of one row each are looked up; None: it cannot."""

@@ -145,6 +145,11 @@ class CoarsePages:
         """What the master's own says; where it has none, two rows may have one key."""
         return bool(getattr(self.wrapped, "unique", False))
 
+    @property
+    def looks_up_only(self) -> bool:
+        """What the master's own says; where it has none, pages can be read."""
+        return bool(getattr(self.wrapped, "looks_up_only", False))
+
     def look_up_nbytes(self, keys: int) -> int | None:
         """What the master's own says; None where it has none."""
         room = getattr(self.wrapped, "look_up_nbytes", None)

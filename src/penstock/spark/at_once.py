@@ -9,7 +9,6 @@ from typing import Literal
 
 import pyarrow as pa
 
-from penstock.joins import SemiStreamJoin
 from penstock.spark import operators
 from penstock.spark.enrichment import Enrichment
 from penstock.spark.task_metrics import COLUMN, TaskMeter, as_row
@@ -62,7 +61,7 @@ class AtOnce:
         last: pa.RecordBatch | None = None
         answered = False
         try:
-            for piece in _answers(operator.join, chain([first], batches)):
+            for piece in _answers(operator, chain([first], batches)):
                 if last is not None:
                     yield outputs.rows(last)
                 last = piece
@@ -79,11 +78,13 @@ class AtOnce:
             yield outputs.metrics(told)
 
 
-def _answers(join: SemiStreamJoin, batches: Iterable[pa.RecordBatch]) -> Batches:
+def _answers(operator: operators.Operator, batches: Iterable[pa.RecordBatch]) -> Batches:
     """Every row of the batches, answered."""
+    join = operator.join
     for batch in batches:
         for piece in in_pieces(batch, join.plan.budget_bytes // _PIECE_SHARE):
             yield from join.push(piece)
+            operator.stay_fresh()
     yield from join.flush()
 
 

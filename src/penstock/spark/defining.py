@@ -37,6 +37,7 @@ from penstock.spark.reaching import reference
 from penstock.spark.schemas import arrow_schema, refuse_collations, spark_type
 from penstock.spark.shards import parse_shards, shard_names, sharded
 from penstock.spark.task_metrics import COLUMN
+from penstock.spark.timed_reads import DEFAULT_RETRY_FOR
 from penstock.spark.types import handed_over
 from penstock.spark.waiting import WaitingRows, WaitingTask
 
@@ -68,6 +69,8 @@ class Definition:
         name: str | None,
         master_schema: pa.Schema | None,
         waits: bool,
+        staleness: float | None = None,
+        retry_for: float = DEFAULT_RETRY_FOR,
     ) -> Definition:
         """Find out all that must be known, and raise all that is wrong.
 
@@ -77,7 +80,7 @@ class Definition:
         case_sensitive = df.sparkSession.conf.get("spark.sql.caseSensitive", "false") == "true"
         refuse_duplicates(df.columns, case_sensitive=case_sensitive)
         columns = _names(columns)
-        enrichment = Enrichment(reference(master), plan, on, columns, on_miss)
+        enrichment = Enrichment(reference(master), plan, on, columns, on_miss, staleness, retry_for)
         stream = arrow_schema(df.schema)
         if master_schema is not None:
             chosen = Chosen(plan, NOT_LOOKED_AT) if automatic else None

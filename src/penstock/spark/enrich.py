@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
+from penstock.durations import Duration, parse_duration
 from penstock.errors import BudgetError, OptionError
 from penstock.spark.installed import require_pyspark
 
@@ -35,6 +36,8 @@ def enrich(
     drain: Drain = "pause",
     shards: int | None = None,
     on_miss: OnMiss = "null",
+    staleness: Duration | None = None,
+    retry_for: Duration = "2m",
     name: str | None = None,
     master_schema: pa.Schema | None = None,
     observation: Observation | None = None,
@@ -46,8 +49,9 @@ def enrich(
 
     Args:
         df: a DataFrame of classic Spark or Spark Connect.
-        master: the path or URI of a page file, as executors see it (`sparkfiles:NAME` for a file
-            that was given to Spark by `addFile` or `addArtifact`), or an open master that pickles.
+        master: the path or URI of a master, as executors see it: a page file (`sparkfiles:NAME`
+            for one that was given to Spark by `addFile` or `addArtifact`), a table of a database
+            (`postgresql://host/db?table=products&key=id`); or an open master that pickles.
         on: the key: a column name that both sides have, a pair (stream column, master column), a
             list of these for a composite key, or a dictionary from stream to master columns.
         columns: the master's columns to add; all but the key if not given.
@@ -65,6 +69,11 @@ def enrich(
             per executor.
         on_miss: what becomes of a row without a partner: "null" puts it out with nulls, "drop"
             leaves it out, "mark" puts it out with nulls and the reason in the column `_miss`.
+        staleness: how far an answer may be behind a master that changes: a row that was committed
+            longer ago is never missed. None leaves it to the master: a file is looked at in every
+            micro-batch, a database's rows are used for a minute (docs/freshness.md).
+        retry_for: how long a database may be away before the task fails; it is asked again and
+            again meanwhile.
         name: what metrics call this enrichment; the master's file name if not given.
         master_schema: the master's schema, if neither the driver nor a small job on an executor
             should open it before the query runs.
@@ -127,6 +136,8 @@ def enrich(
             name=name,
             master_schema=master_schema,
             waits=waits,
+            staleness=None if staleness is None else parse_duration(staleness, "staleness"),
+            retry_for=parse_duration(retry_for, "retry_for"),
         )
     except BudgetError as error:
         if not waits:

@@ -22,6 +22,7 @@ from penstock.masters.coarse_pages import CoarsePages, ReadUnits
 from penstock.masters.point_reads import can_look_up
 from penstock.spark.auto import Chosen, choose
 from penstock.spark.reaching import Reference
+from penstock.spark.timed_reads import DEFAULT_RETRY_FOR
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -54,6 +55,10 @@ class Enrichment:
     on: On
     columns: tuple[str, ...] | None
     on_miss: OnMiss
+    staleness: float | None = None
+    """Seconds that an answer may be behind the master; None: the master's own."""
+    retry_for: float = DEFAULT_RETRY_FOR
+    """Seconds that the master's server may be away."""
 
     @property
     def identity(self) -> str:
@@ -67,7 +72,7 @@ class Enrichment:
         less often. At once, few rows share a read, and what is read along only costs; but where
         rows are looked up one by one the join need not know the pages, and keeps less of each.
         """
-        master = self.master.open()
+        master = self.master.open(columns=self.columns, staleness=self.staleness)
         budget = self.plan.budget_bytes
         if self.plan.read_bytes is not None:
             return master  # the plan says what is one read

@@ -15,14 +15,14 @@ from typing import Any, cast
 
 import pyarrow as pa
 
-from penstock.errors import PenstockError
+from penstock.errors import PenstockError, ServerAwayError
 from penstock.joins import SemiStreamJoin
 from penstock.joins.plan import Clock
 from penstock.joins.resuming import settle
 from penstock.masters import Master
 from penstock.memory import give_back_freed
 from penstock.spark.enrichment import Enrichment, require_promised
-from penstock.spark.timed_reads import TimedReads
+from penstock.spark.timed_reads import Patience, TimedReads
 
 _KEPT_SECONDS = 120.0
 """An operator that no task wanted for so long is dropped: its query has probably ended."""
@@ -41,6 +41,16 @@ class Operator:
     copy: Any = None
     """Of a join whose rows wait from task to task: which rows those are."""
     used_at: float = field(default=0.0)
+
+    def catch_up(self) -> None:
+        """Go over to what the master holds now."""
+        settle(self.join)
+        self.join.refresh(self.reads.refresh())
+
+    def stay_fresh(self) -> None:
+        """The same in the middle of a task, where the master's rows may grow too old meanwhile."""
+        if getattr(self.reads, "staleness", None) is not None:
+            self.catch_up()
 
     def close(self) -> None:
         self.reads.close()
@@ -71,8 +81,10 @@ def take(
     if kept is not None and kept.schema.equals(schema):
         try:
             if refresh:
-                settle(kept.join)
-                kept.join.refresh(kept.reads.refresh())
+                kept.catch_up()
+        except ServerAwayError:
+            kept.close()
+            raise
         except PenstockError:
             # The new version has other columns, or pages that do not fit: begin anew, and say so
             # if that is not possible either.
@@ -82,10 +94,11 @@ def take(
             return kept
     elif kept is not None:
         kept.close()
-    master = enrichment.open(waits=waits)
+    patience = Patience(enrichment.retry_for)
+    master = patience.call(lambda: enrichment.open(waits=waits))
     try:
         require_promised(promised, key, master, str(enrichment.master))
-        reads = TimedReads(master)
+        reads = TimedReads(master, patience)
         join = enrichment.build(cast(Master, reads), schema, clock)
     except BaseException:
         master.close()

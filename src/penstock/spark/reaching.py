@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,12 @@ class Address:
 
     address: str
 
-    def open(self) -> Master:
+    def open(
+        self, *, columns: Sequence[str] | None = None, staleness: float | None = None
+    ) -> Master:
+        """The master; a database is asked for these columns only, and for answers no older."""
+        if is_database(self.address):
+            return open_master(self.address, columns=columns, staleness=staleness)
         if self.address.startswith(SPARK_FILES):
             from pyspark import SparkFiles
 
@@ -61,7 +67,10 @@ class Carried:
     name: str
     is_on_this_machine: bool = True
 
-    def open(self) -> Master:
+    def open(
+        self, *, columns: Sequence[str] | None = None, staleness: float | None = None
+    ) -> Master:
+        """The master as it was opened; `columns` and `staleness` are its owner's choice."""
         master: Master = pickle.loads(self.pickled)
         return master
 

@@ -2,34 +2,99 @@
 
 from __future__ import annotations
 
+import logging
+import random
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, cast
 
 import pyarrow as pa
 
-from penstock.errors import CorruptMasterError, MasterError
+from penstock.errors import (
+    CorruptMasterError,
+    MasterError,
+    PagesMovedError,
+    ServerAwayError,
+    counted,
+)
 from penstock.keys import Int64s, Keys
 from penstock.masters import PageFileMaster
-from penstock.masters.base import Master, PageNumbers
+from penstock.masters.base import Changes, Master, PageNumbers
 from penstock.masters.point_reads import Found
 
 Read = TypeVar("Read")
 
+DEFAULT_RETRY_FOR = 120.0
 _ATTEMPTS = 3
 _FIRST_PAUSE = 0.1
-"""Seconds before the second attempt; each further pause is four times the one before."""
+"""Seconds before the second attempt; each further pause is longer by a factor."""
+_FILE_FACTOR, _SERVER_FACTOR = 4.0, 2.0
+_LONGEST_PAUSE = 5.0
+
+log = logging.getLogger("penstock")
+
+
+class Patience:
+    """Makes a call again while what it asks is away.
+
+    A server may be away for `retry_for` seconds; each pause is about twice the one before, and a
+    part of it is by lot, so that many workers do not come back together.
+    """
+
+    def __init__(
+        self, retry_for: float = DEFAULT_RETRY_FOR, sleep: Callable[[float], None] = time.sleep
+    ) -> None:
+        self._retry_for, self._sleep = retry_for, sleep
+        self.failures = 0
+
+    def call(self, read: Callable[[], Read], most: int = _ATTEMPTS) -> Read:
+        """What the call returns; one that fails for other reasons is made `most` times."""
+        began, attempts = time.monotonic(), 0
+        while True:
+            found, error = self._tried(read)
+            if error is None:
+                if attempts:
+                    log.warning("It answers again, after %.0f s.", time.monotonic() - began)
+                return cast(Read, found)
+            attempts += 1
+            away = isinstance(error, ServerAwayError)
+            pause = _FIRST_PAUSE * (_SERVER_FACTOR if away else _FILE_FACTOR) ** (attempts - 1)
+            if away:
+                pause = min(pause, _LONGEST_PAUSE) * random.uniform(0.5, 1.0)
+                waited = time.monotonic() - began
+                if waited + pause > self._retry_for:
+                    raise ServerAwayError(
+                        f"{error} It was tried {counted(attempts, 'time')} in {waited:.0f} s "
+                        f"(retry_for is {self._retry_for:g} s)."
+                    ) from error
+                if attempts == 1:
+                    log.warning("%s Trying again for %g s.", error, self._retry_for)
+            elif attempts >= most:
+                raise error
+            self._sleep(pause)
+
+    def _tried(self, read: Callable[[], Read]) -> tuple[Read | None, MasterError | None]:
+        try:
+            return read(), None
+        except MasterError as error:
+            self.failures += 1
+            if isinstance(error, CorruptMasterError | PagesMovedError):
+                raise
+            return None, error
 
 
 class TimedReads:
-    """Stands in for a master: the same in everything, but reads are timed and tried up to three
-    times. A damaged page is not tried again.
+    """Stands in for a master: the same in everything, but calls that ask it for rows are timed and
+    made again when they fail. A damaged page is not read again.
     """
 
-    def __init__(self, master: Master, sleep: Callable[[float], None] = time.sleep) -> None:
-        self._master, self._sleep = master, sleep
-        self.failures = 0
+    def __init__(self, master: Master, patience: Patience | None = None) -> None:
+        self._master, self._patience = master, patience or Patience()
         self.latest_micros = self.total_micros = 0
+
+    @property
+    def failures(self) -> int:
+        return self._patience.failures
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._master, name)
@@ -46,21 +111,18 @@ class TimedReads:
         found = cast(PageFileMaster, self._master).find_rows
         return self._timed(lambda: found(codes, pages, columns, buffer_nbytes))
 
+    def refresh(self) -> Changes | None:
+        return self._patience.call(self._master.refresh, most=1)
+
     def _timed(self, read: Callable[[], Read]) -> Read:
-        for attempt in range(_ATTEMPTS):
+        started = 0
+
+        def timed() -> Read:
+            nonlocal started
             started = time.perf_counter_ns()
-            try:
-                rows = read()
-            except CorruptMasterError:
-                self.failures += 1
-                raise
-            except MasterError:
-                self.failures += 1
-                if attempt == _ATTEMPTS - 1:
-                    raise
-                self._sleep(_FIRST_PAUSE * 4**attempt)
-                continue
-            self.latest_micros = (time.perf_counter_ns() - started) // 1000
-            self.total_micros += self.latest_micros
-            return rows
-        raise AssertionError("unreachable")
+            return read()
+
+        rows = self._patience.call(timed)
+        self.latest_micros = (time.perf_counter_ns() - started) // 1000
+        self.total_micros += self.latest_micros
+        return rows

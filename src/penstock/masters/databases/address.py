@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsplit
 
+from penstock.durations import parse_duration
 from penstock.errors import OptionError, did_you_mean
 
 SCHEMES = {
@@ -20,7 +21,8 @@ SCHEMES = {
 
 LISTS = ("key", "columns")
 NUMBERS = ("page_rows",)
-OURS = ("table", *LISTS, "filter", *NUMBERS, "staleness", "updated_at", "timeout")
+TIMES = ("staleness", "timeout")
+OURS = ("table", *LISTS, "filter", *NUMBERS, *TIMES, "updated_at", "publication")
 """Parameters that are Penstock's; the others are the driver's."""
 _SECRET = re.compile(r"pass(?!file)|pwd|secret|token", re.IGNORECASE)
 _NAME = re.compile(r'"((?:[^"]|"")+)"|([^".]+)')
@@ -64,7 +66,7 @@ class TableAddress:
 
     def with_options(self, options: Mapping[str, Any]) -> TableAddress:
         """The same with other options in the place of the URI's."""
-        unknown = [name for name in options if name not in (*OURS, "retry_for")]
+        unknown = [name for name in options if name not in OURS]
         if unknown:
             raise OptionError(
                 f"a database's master has no option {unknown[0]!r}; its options are: "
@@ -140,6 +142,8 @@ def _typed(options: Mapping[str, Any]) -> dict[str, Any]:
         if name in LISTS:
             names = value.split(",") if isinstance(value, str) else list(value)
             found[name] = tuple(part.strip() for part in names if part.strip())
+        elif name in TIMES:
+            found[name] = parse_duration(value, name)
         elif name in NUMBERS:
             if not str(value).isdigit() or not int(value):
                 raise OptionError.out_of_range(name, value, "a whole number from 1 on")

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.errors import MasterError, StateError
+from penstock.errors import MasterError, PagesMovedError, StateError
 from penstock.keys import HASH_SEED, Int64s, Keys
 from penstock.masters.base import Changes, PageNumbers, ReadCount
+from penstock.masters.databases.freshness import Freshness
 from penstock.masters.databases.key_order import HashParts, KeyFences
 from penstock.masters.databases.page_or_keys import PageOrKeys
 from penstock.masters.databases.table import KeyRange, KeyRanges, Table, Walk
@@ -24,6 +25,8 @@ from penstock.memory import in_one_piece
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+DEFAULT_STALENESS = 60.0
+"""Seconds that an answer may be behind the table, where nothing else is asked for."""
 _PAGE_BYTES = 64 * 1024
 _LEAST_PAGE_ROWS = 64
 _MOST_PAGES = 65_536
@@ -31,6 +34,11 @@ _SAMPLE_ROWS = 256
 _SAMPLE_PAGES = 8
 _UNLIKE_SAMPLE = 1.25
 """How much larger than the sample's largest page others may be."""
+_GROWTH = 1.5
+"""How much more than expected a page may have: there is room for it, and beyond it pages are found
+anew."""
+_ENOUGH = 16
+"""Pages by which it is seen that R has shrunk."""
 _PARTS_ROWS = 512
 """Rows of R to a part of its keys' codes, where there are no pages."""
 _STATEMENT_BYTES = 64 * 1024
@@ -47,7 +55,7 @@ class DatabaseMaster:
     Args:
         table: the table, with its own way to ask.
         page_rows: rows of a page; chosen by the rows' bytes if not given.
-        staleness: seconds after which what was read may be outdated; `refresh` then says so.
+        staleness: seconds that what was read may be behind the table; `refresh` says what is.
         costs: of pages and keys; measured from the statements themselves if not given.
         reopen: opens the same master in another process; without it a master does not pickle.
     """
@@ -57,7 +65,7 @@ class DatabaseMaster:
         table: Table,
         *,
         page_rows: int | None = None,
-        staleness: float = 60.0,
+        staleness: float = DEFAULT_STALENESS,
         costs: PageOrKeys | None = None,
         reopen: Callable[[], DatabaseMaster] | None = None,
     ) -> None:
@@ -69,9 +77,14 @@ class DatabaseMaster:
         self._lock = threading.RLock()
         self._closed = False
         self._versions = 0
-        shape = table.describe()
-        self.schema, self.key = shape.schema, shape.key
-        self._measure()
+        try:
+            shape = table.describe()
+            self.schema, self.key = shape.schema, shape.key
+            self.freshness = Freshness(staleness, table.feed())
+            self._measure()
+        except BaseException:
+            table.close()
+            raise
         renew_after_fork(self)
 
     # -- finding out ------------------------------------------------------------------------
@@ -79,9 +92,9 @@ class DatabaseMaster:
     def _measure(self) -> None:
         """Walk the index, and see from some pages how large rows are."""
         shape, table = self._table.shape, self._table
-        self._since = time.monotonic()
-        self._versions += 1
-        self.version = str(self._versions)
+        self._have_moved = False
+        self._lately: Int64s = np.zeros(3, dtype=np.int64)
+        self._next_version()
         self.looks_up_only = shape.order is None
         row = _fixed_nbytes(self.schema)
         self.page_rows = self._asked_rows or self._rows_of_a_page(row or 128)
@@ -97,6 +110,10 @@ class DatabaseMaster:
         self.max_page_rows = max(int(self._page_rows.max(initial=0)), 1)
         self.index_nbytes = self._place.nbytes + self._page_rows.nbytes
         self._size_rows(row)
+
+    def _next_version(self) -> None:
+        self._versions += 1
+        self.version = str(self._versions)
 
     def _adopt_walk(self, walk: Walk, order: tuple[int, ...]) -> None:
         self._place = KeyFences(walk.fences, order)
@@ -124,7 +141,7 @@ class DatabaseMaster:
             tables = [self._table.read(KeyRanges([], []), self.schema.names)]
         else:
             at = np.unique(np.linspace(0, self.num_pages - 1, _SAMPLE_PAGES).astype(np.int64))
-            tables = [self._ask_pages(at[i : i + 1], self.schema.names) for i in range(len(at))]
+            tables = [self._pages(at[i : i + 1], self.schema.names) for i in range(len(at))]
         known = [t for t in tables if t.num_rows]
         rows = sum(t.num_rows for t in known)
         mean = sum(t.nbytes for t in known) / max(rows, 1)
@@ -177,7 +194,8 @@ class DatabaseMaster:
     def buffer_nbytes(self, pages: int) -> int:
         """Bytes held while that many pages are read, by us and by the driver."""
         count = min(pages, self.num_pages)
-        rows, nbytes = count * self.max_page_rows, count * self.max_page_nbytes
+        rows = int(_GROWTH * count * self.max_page_rows)
+        nbytes = int(_GROWTH * count * self.max_page_nbytes)
         beside = self._table.driver_nbytes(rows, nbytes, len(self.schema))
         return _STATEMENT_BYTES + nbytes + beside
 
@@ -197,11 +215,31 @@ class DatabaseMaster:
             return self._ask_pages(wanted, columns)
 
     def _ask_pages(self, wanted: Int64s, columns: Sequence[str]) -> pa.Table:
+        rows = self._pages(wanted, columns)
+        expected = int(self._page_rows[wanted].sum())
+        self._lately += (len(wanted), expected, rows.num_rows)
+        if self._lately[0] >= _ENOUGH:
+            self._have_moved |= bool(self._lately[2] < self._lately[1] // 2)
+            self._lately[:] = 0
+        if rows.num_rows > _GROWTH * expected or rows.nbytes > _GROWTH * self._promised(wanted):
+            # Some range may have been cut off at its limit.
+            self._have_moved = True
+            raise PagesMovedError(
+                f"{self._table.place} has grown: pages {wanted[0]} to {wanted[-1]} had {expected} "
+                f"rows and have more than {rows.num_rows} now. Go over to its new pages: "
+                "join.refresh(master.refresh()), and go on with the same batch."
+            )
+        return rows
+
+    def _pages(self, wanted: Int64s, columns: Sequence[str]) -> pa.Table:
         started = time.perf_counter()
         rows = self._table.read(KeyRanges(self._place.columns, self._ranges(wanted)), columns)
         self.costs.was_read(rows.num_rows, time.perf_counter() - started)
         self._count(rows)
         return rows
+
+    def _promised(self, wanted: Int64s) -> int:
+        return len(wanted) * self.max_page_nbytes
 
     def _ranges(self, wanted: Int64s) -> list[KeyRange]:
         """Runs of neighbouring pages as ranges of keys: the first has no low end, the last no high
@@ -211,7 +249,11 @@ class DatabaseMaster:
         firsts = wanted[heads].tolist()
         ends = (wanted[np.append(heads[1:], len(wanted)) - 1] + 1).tolist()
         return [
-            KeyRange(first or None, None if end == self.num_pages else end)
+            KeyRange(
+                first or None,
+                None if end == self.num_pages else end,
+                int(_GROWTH * self._page_rows[first:end].sum()),
+            )
             for first, end in zip(firsts, ends, strict=True)
         ]
 
@@ -250,7 +292,8 @@ class DatabaseMaster:
 
     def run_buffer_nbytes(self, pages: int, runs: int) -> int:
         """Bytes held while that many runs are read, by us and by the driver."""
-        rows, nbytes = runs * self.run_rows(pages), runs * self.run_nbytes(pages)
+        rows = int(_GROWTH * runs * self.run_rows(pages))
+        nbytes = int(_GROWTH * runs * self.run_nbytes(pages))
         return _STATEMENT_BYTES + nbytes + self._table.driver_nbytes(rows, nbytes, len(self.schema))
 
     def read_runs(self, firsts: Int64s, counts: Int64s, columns: Sequence[str]) -> pa.Table:
@@ -284,13 +327,21 @@ class DatabaseMaster:
     # -- versions ---------------------------------------------------------------------------
 
     def refresh(self) -> Changes | None:
-        """What may have changed since the last version: all of it, after `staleness`."""
+        """What may have changed since the last version, as far as it is known; None: nothing."""
         with self._lock:
             self._in_use()
-            if time.monotonic() - self._since < self.staleness:
+            some, codes = self.freshness.outdated(self.hash_seed)
+            if not some and not self._have_moved:
                 return None
-            self._measure()
-            return Changes(self.version)
+            before = self.version
+            if self._have_moved:
+                self._measure()
+            else:
+                self._next_version()
+            if some and codes is None:
+                return Changes(self.version, since=before)
+            points = [] if codes is None else codes.tolist()
+            return Changes(self.version, tuple(zip(points, points, strict=True)), since=before)
 
 
 def _fixed_nbytes(schema: pa.Schema) -> int | None:

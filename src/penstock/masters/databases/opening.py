@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from penstock.masters.databases.address import TableAddress
-from penstock.masters.databases.master import DatabaseMaster
+from penstock.masters.databases.master import DEFAULT_STALENESS, DatabaseMaster
 from penstock.masters.databases.page_or_keys import PageOrKeys
 from penstock.masters.databases.postgres import PostgresTable
 
@@ -21,6 +21,7 @@ def _open(address: TableAddress, costs: PageOrKeys | None = None) -> DatabaseMas
     return DatabaseMaster(
         PostgresTable(address),
         page_rows=chosen.get("page_rows"),
+        staleness=chosen.get("staleness", DEFAULT_STALENESS),
         costs=costs,
         reopen=partial(_open, address),
     )

@@ -9,7 +9,9 @@ import pyarrow as pa
 
 from penstock.keys import Int64s
 from penstock.masters.databases.address import TableAddress
+from penstock.masters.databases.freshness import ChangeFeed
 from penstock.masters.databases.postgres_catalog import PostgresCatalog, quoted
+from penstock.masters.databases.postgres_changes import LogicalSlot, UpdatedAt
 from penstock.masters.databases.postgres_connection import PostgresConnection
 from penstock.masters.databases.sql_columns import SqlColumn, brought_in
 from penstock.masters.databases.table import KeyRange, KeyRanges, TableShape, Walk
@@ -37,6 +39,8 @@ class PostgresTable:
         self.place = str(address)
         timeout = float(options.get("timeout", 60.0))
         self._server = PostgresConnection(address.server, self.place, timeout)
+        self._publication: str | None = options.get("publication")
+        self._updated_at: str | None = options.get("updated_at")
         self.shape: TableShape
 
     def describe(self) -> TableShape:
@@ -46,7 +50,16 @@ class PostgresTable:
         self._keys = catalog.keys
         self._ordered_keys = [catalog.keys[i] for i in catalog.order]
         self._order = catalog.order
+        self._catalog = catalog
         return self.shape
+
+    def feed(self) -> ChangeFeed | None:
+        """What tells of changes, where one was asked for."""
+        if self._publication is not None:
+            return LogicalSlot(self._server, self._catalog, self._publication, self.place)
+        if self._updated_at is not None:
+            return UpdatedAt(self._server, self._catalog, self._updated_at, self.place)
+        return None
 
     # -- its rows ---------------------------------------------------------------------------
 
@@ -125,7 +138,10 @@ class PostgresTable:
         return self._server.ask(statement, bound).column(0).to_numpy()
 
     def read(self, ranges: KeyRanges, columns: Sequence[str]) -> pa.Table:
-        """These columns of the rows of these ranges, in their order; of no range, some rows."""
+        """These columns of the rows of these ranges, in their order; of no range, some rows.
+
+        Of a range that has more rows than its limit, one row more than that.
+        """
         wanted = [self.columns[name] for name in columns]
         if not ranges.ranges:
             statement = f"SELECT {self._list(wanted)} FROM {self._source('t')} LIMIT 2048"
@@ -142,6 +158,7 @@ class PostgresTable:
         here = self._row([k.of("t") for k in keys])
         by = f" ORDER BY {', '.join(k.of('t') for k in keys)}" if ordered else ""
         arrays: list[pa.Array] = []
+        limits = [f" LIMIT {r.most + 1}" if ordered else "" for r in ranges.ranges]
         # Null keys compare with nothing; where nothing is compared they are left out here.
         known = " AND ".join(f"{k.of('t')} IS NOT NULL" for k in keys)
 
@@ -164,11 +181,16 @@ class PostgresTable:
             end = (
                 "true" if first.high is None else f"{here} < {self._row(bound(first.high, False))}"
             )
-            parts.append(f"SELECT {selected} FROM {source} WHERE {known} AND {end}{by}")
+            rows = f"SELECT {selected} FROM {source} WHERE {known} AND {end}{by}{limits[0]}"
+            parts.append(rows)
         if rest:
             lows = bound(np.array([r.low for r in rest]), True)
             highs = bound(np.array([r.high for r in rest]), True)
             names = [f"{side}{i}" for side in ("l", "h") for i in range(len(keys))]
+            if ordered:
+                arrays.append(pa.array([[r.most + 1 for r in rest]], pa.list_(pa.int64())))
+                names.append("most")
+                highs.append(f"${len(arrays)}")
             low, high = (
                 self._row([f"p.{side}{i}{k.collate}" for i, k in enumerate(keys)])
                 for side in ("l", "h")
@@ -176,11 +198,13 @@ class PostgresTable:
             parts.append(
                 f"SELECT r.* FROM unnest({', '.join([*lows, *highs])}) AS p({', '.join(names)}) "
                 f"CROSS JOIN LATERAL (SELECT {selected} FROM {source} "
-                f"WHERE {known} AND {here} >= {low} AND {here} < {high}{by} OFFSET 0) r"
+                f"WHERE {known} AND {here} >= {low} AND {here} < {high}{by}"
+                f"{' LIMIT p.most' * ordered} OFFSET 0) r"
             )
         if last is not None:
             begin = self._row(bound(last.low if last.low is not None else 0, False))
-            parts.append(f"SELECT {selected} FROM {source} WHERE {known} AND {here} >= {begin}{by}")
+            rows = f"SELECT {selected} FROM {source} WHERE {known} AND {here} >= {begin}{by}"
+            parts.append(rows + limits[-1])
         text = parts[0] if len(parts) == 1 else " UNION ALL ".join(f"({p})" for p in parts)
         names = [str(i) for i in range(len(arrays))]
         return text, pa.RecordBatch.from_arrays(arrays, names=names) if arrays else None

@@ -81,7 +81,7 @@ class KeyColumn:
         """A parameter in the column's own type."""
         several = "[]" * array
         if self.column.as_text:
-            return f"${number}::text{several}::{_plain_type(self.column.declared)}{several}"
+            return f"${number}::text{several}::{self.column.base}{several}"
         return f"${number}"
 
 
@@ -92,11 +92,6 @@ def quoted(name: str) -> str:
     '"my ""own"" table"'
     """
     return '"' + name.replace('"', '""') + '"'
-
-
-def _plain_type(declared: str) -> str:
-    """A type without its length, so that nothing is cut off."""
-    return declared.partition("(")[0]
 
 
 class PostgresCatalog:
@@ -113,6 +108,7 @@ class PostgresCatalog:
         filtered: str | None,
     ) -> None:
         self._server, self._parts, self._place = server, name, place
+        self._known: dict[str, Row] = {}
         self._filter = filtered
         self.keys: list[KeyColumn]
         self.order: tuple[int, ...]
@@ -121,12 +117,14 @@ class PostgresCatalog:
     def source(self, alias: str) -> str:
         """The rows that are R, as a statement's FROM names them."""
         if self._filter is None:
-            return f"{self._relation} AS {alias}"
-        return f"(SELECT * FROM {self._relation} WHERE ({self._filter}\n)) AS {alias}"
+            return f"{self.relation} AS {alias}"
+        return f"(SELECT * FROM {self.relation} WHERE ({self._filter}\n)) AS {alias}"
 
     def _describe(self, wanted_key: tuple[str, ...], wanted: Sequence[str] | None) -> TableShape:
         found = self._found()
-        self._relation = f"{quoted(found['schema'])}.{quoted(found['name'])}"
+        self.oid: int = found["oid"]
+        self.name = (found["schema"], found["name"])
+        self.relation = f"{quoted(found['schema'])}.{quoted(found['name'])}"
         columns = self._ask_rows(_COLUMNS, oid=found["oid"])
         names = [c["name"] for c in columns]
         key = wanted_key or self._primary_key(found["oid"], columns)
@@ -134,7 +132,7 @@ class PostgresCatalog:
         for name in (*key, *chosen):
             if name not in names:
                 raise SchemaError.missing_column(name, names, self._place)
-        known = {c["name"]: c for c in columns}
+        known = self._known = {c["name"]: c for c in columns}
         self.columns = {
             name: column_of(name, known[name]["base"], known[name]["declared"])
             for name in dict.fromkeys([*key, *chosen])
@@ -230,7 +228,7 @@ class PostgresCatalog:
             raise MasterError(
                 f"{self._place} has no index that begins with its key ({', '.join(key)}), so each "
                 "look-up would read the whole table. Create one: "
-                f"CREATE INDEX CONCURRENTLY ON {self._relation} ({listed});"
+                f"CREATE INDEX CONCURRENTLY ON {self.relation} ({listed});"
             )
         return best
 
@@ -261,7 +259,7 @@ class PostgresCatalog:
                 return (
                     f"its key column {name!r} is ordered by the collation {called!r}, which is "
                     "the database's own. For pages, create an index in the order of code points: "
-                    f"CREATE INDEX CONCURRENTLY ON {self._relation} ({in_c_order});"
+                    f"CREATE INDEX CONCURRENTLY ON {self.relation} ({in_c_order});"
                 )
         return ""
 
@@ -286,8 +284,34 @@ class PostgresCatalog:
             why = "it is a view whose rows are not found in the key's order by an index."
         return why
 
+    def time_column(self, name: str) -> str:
+        """The type of a column of times by which changes are found: indexed, or each look at it
+        would read the whole table.
+        """
+        if name not in self._known:
+            raise SchemaError.missing_column(name, self._known, self._place)
+        base = str(self._known[name]["base"])
+        if base not in ("timestamp", "timestamptz"):
+            raise OptionError(
+                f"updated_at={name!r} of {self._place} is {self._known[name]['declared']}; it must "
+                "be a timestamp, with time zone or without."
+            )
+        column = f"t.{quoted(name)}"
+        plan = self._plan(f"SELECT 1 FROM {self.source('t')} WHERE {column} >= now()::{base}")
+        if any(_reads_everything(node) for node in _nodes(plan)):
+            raise MasterError(
+                f"{self._place} has no index on {name!r}, so each look for changes would read the "
+                f"whole table. Create one: CREATE INDEX CONCURRENTLY ON {self.relation} "
+                f"({quoted(name)});"
+            )
+        return base
+
     def _plan(self, statement: str) -> Row:
-        said = self._server.ask(f"EXPLAIN (FORMAT JSON) {statement}").column(0).combine_chunks()
+        said = (
+            self._server.ask(f"EXPLAIN (FORMAT JSON) {statement}", copy=False)
+            .column(0)
+            .combine_chunks()
+        )
         texts = said.storage if isinstance(said.type, pa.BaseExtensionType) else said
         plan: Row = json.loads("".join(texts.to_pylist()))[0]["Plan"]
         return plan
@@ -313,7 +337,13 @@ def _nodes(plan: Row) -> Iterator[Row]:
 
 
 def _reads_everything(node: Row) -> bool:
+    """Whether a step of a plan goes over a whole table; the planner has other names for it too
+    where it was told to avoid that.
+    """
+    condition = {
+        "Index Scan": "Index Cond",
+        "Index Only Scan": "Index Cond",
+        "Bitmap Heap Scan": "Recheck Cond",
+    }
     kind = str(node["Node Type"])
-    return kind == "Seq Scan" or (
-        kind.startswith(("Index Scan", "Index Only Scan")) and "Index Cond" not in node
-    )
+    return kind == "Seq Scan" or (kind in condition and condition[kind] not in node)

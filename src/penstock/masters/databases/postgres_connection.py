@@ -50,6 +50,15 @@ _WHAT_TO_DO = {
     "28000": "This user may not log in from here (pg_hba.conf).",
     "3D000": "There is no such database on the server.",
 }
+_REFUSALS = {
+    "password authentication failed": "28P01",
+    "no password supplied": "28P01",
+    "no pg_hba.conf entry": "28000",
+    "too many clients": "53300",
+    "remaining connection slots": "53300",
+    "too many connections": "53300",
+    "does not exist": "3D000",
+}
 _AWAY = ("08", "57P", "58", "XX")
 """Classes of errors that say nothing of the statement: it can be tried again."""
 _RETRIED = ("53", "55P03", "40")
@@ -67,17 +76,28 @@ class PostgresConnection:
     def __init__(self, uri: str, place: str, timeout: float = 60.0) -> None:
         self._uri, self._place, self._timeout = _with_defaults(uri), place, timeout
         self._connection: Connection | None = None
+        self._connections = 0
         self._guard = StallGuard()
         self._abandoned: list[Any] = []
 
-    def ask(self, statement: str, parameters: pa.RecordBatch | None = None) -> pa.Table:
-        """The rows that a statement gives; each parameter is a column of one row."""
+    def ask(
+        self, statement: str, parameters: pa.RecordBatch | None = None, *, copy: bool = True
+    ) -> pa.Table:
+        """The rows that a statement gives; each parameter is a column of one row.
+
+        A statement without parameters goes by COPY, which not all of them can.
+        """
         connection = self._connected()
         try:
             with self._guard.within(self._timeout + _GRACE):
-                return _run(connection, statement, parameters)
+                return _run(connection, statement, parameters, copy=copy)
         except _driver_errors() as error:
             raise self._told(error) from error
+
+    def session(self) -> int:
+        """The number of the session, begun if there is none; what one knew is gone with it."""
+        self._connected()
+        return self._connections
 
     def _connected(self) -> Connection:
         if self._connection is None:
@@ -86,7 +106,7 @@ class PostgresConnection:
             try:
                 with self._guard.watching_connect():
                     connection = dbapi.connect(self._uri, autocommit=True)
-                self._connection = connection
+                self._connection, self._connections = connection, self._connections + 1
                 limit = f"SET statement_timeout = {int(self._timeout * 1000)}"
                 with self._guard.within(self._timeout + _GRACE):
                     for setting in (*_SETTINGS, limit):
@@ -97,11 +117,11 @@ class PostgresConnection:
 
     def _told(self, error: Exception) -> MasterError:
         """The error in our words, and the connection given up where it is of no use any more."""
-        state = str(getattr(error, "sqlstate", None) or "")
         said = " ".join(str(error).split())
-        said = said.rpartition(" SQLSTATE")[0] or said
+        state = str(getattr(error, "sqlstate", None) or "") or _state_of_refusal(said)
+        said = said.partition(" Query was:")[0].rpartition(" SQLSTATE")[0] or said
         away = not state or state.startswith(_AWAY) or self._guard.cut
-        if away or state == "28P01":
+        if away:
             self.close()
         if self._guard.cut:
             return ServerAwayError(
@@ -128,13 +148,23 @@ class PostgresConnection:
                 connection.close()
 
 
-def _run(connection: Any, statement: str, parameters: pa.RecordBatch | None) -> pa.Table:
+def _run(
+    connection: Any, statement: str, parameters: pa.RecordBatch | None, *, copy: bool = True
+) -> pa.Table:
     cursor = connection.cursor()
     try:
+        if not copy:
+            cursor.adbc_statement.set_options(**{"adbc.postgresql.use_copy": "false"})
         cursor.execute(statement, parameters)
         return cursor.fetch_arrow_table()
     finally:
         cursor.close()
+
+
+def _state_of_refusal(said: str) -> str:
+    """The state of a connection that was refused, which the driver leaves out."""
+    found = (state for text, state in _REFUSALS.items() if text in said)
+    return next(found, "") if "FATAL" in said or "no password supplied" in said else ""
 
 
 def _driver() -> Any:

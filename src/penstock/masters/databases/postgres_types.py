@@ -36,14 +36,14 @@ def column_of(name: str, base: str, declared: str) -> SqlColumn:
         return SqlColumn(name, declared, pa.string(), can_hold=has_no_zero)
     if base == "bpchar":
         # As text it is without the blanks at its end, which count for nothing.
-        return SqlColumn(name, declared, pa.string(), as_text=True, can_hold=has_no_zero)
+        return SqlColumn(name, declared, pa.string(), as_text=True, base=base, can_hold=has_no_zero)
     if base == "uuid":
-        return SqlColumn(name, declared, pa.string(), as_text=True, can_hold=is_uuid)
+        return SqlColumn(name, declared, pa.string(), as_text=True, base=base, can_hold=is_uuid)
     if base == "numeric":
         found = decimal_type(declared) or (WIDE_NUMERIC if declared == "numeric" else None)
         if found is not None:
             return SqlColumn(name, declared, found)
-    return SqlColumn(name, declared, pa.string(), as_text=True, can_hold=has_no_zero)
+    return SqlColumn(name, declared, pa.string(), as_text=True, base=base, can_hold=has_no_zero)
 
 
 KEY_BASES = ("int2", "int4", "int8", "numeric", "text", "varchar", "bpchar", "uuid", "bytea",

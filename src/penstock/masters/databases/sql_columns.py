@@ -45,6 +45,8 @@ class SqlColumn:
     """Its type here."""
     as_text: bool = False
     """Whether it is asked for as text, since the driver has no type for it."""
+    base: str = ""
+    """The name of its type without length or precision, so that a cast to it cuts nothing off."""
     can_hold: Callable[[pa.Array], Rows] = everything_fits
     """Which keys of a stream the database's type could hold; others are not asked for."""
 

@@ -9,6 +9,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from penstock.keys import Int64s
+from penstock.masters.databases.freshness import ChangeFeed
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,8 @@ class KeyRange:
 
     low: int | None
     high: int | None
+    most: int = 2**40
+    """Rows that there is room for."""
 
 
 @dataclass(frozen=True)
@@ -74,10 +77,17 @@ class Table(Protocol):
         """Go along the key's index: every `page_rows` rows a page begins."""
 
     def read(self, ranges: KeyRanges, columns: Sequence[str]) -> pa.Table:
-        """These columns of the rows of these ranges, in their order, in the shape's types."""
+        """These columns of the rows of these ranges, in their order, in the shape's types.
+
+        Of a range with more rows than its `most`, at least one row more than that; of no range,
+        some rows of the table.
+        """
 
     def find(self, keys: Sequence[pa.Array], columns: Sequence[str]) -> pa.Table:
         """These columns of the rows with one of these keys, by the database's own equality."""
+
+    def feed(self) -> ChangeFeed | None:
+        """What tells of changes, where one was asked for and can be had."""
 
     def driver_nbytes(self, rows: int, nbytes: int, columns: int) -> int:
         """Bytes that the driver holds beside so many rows of so many bytes."""
