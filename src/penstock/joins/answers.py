@@ -219,6 +219,10 @@ class PageMatches(Answer):
         self._at = 0
         self.rows_left = len(put_out) if self._total else 0
 
+    def without_partner(self) -> pa.RecordBatch:
+        """The stream rows that found none."""
+        return take(self._stream, np.flatnonzero(self.count == 0))
+
     @property
     def nbytes(self) -> int:
         return self._nbytes if self.rows_left else 0
@@ -270,7 +274,8 @@ class RowsFound(Answer):
         self._nbytes = binding.stream_layout.nbytes(stream) + self._partners.nbytes
         self.widest = binding.widest(stream)
         self._missing = None if found.all() else ~found[at]
-        self.unmatched = 0 if self._missing is None else int(np.count_nonzero(self._missing))
+        self._unmatched = np.flatnonzero(self._missing) if self._missing is not None else at[:0]
+        self.unmatched = len(self._unmatched)
         self._rows: Int64s | None = None
         if self.unmatched and binding.on_miss == "drop":
             assert self._missing is not None
@@ -278,6 +283,10 @@ class RowsFound(Answer):
             at = at[self._rows]
         self._partner_at, self._at = at, 0
         self.rows_left = len(at)
+
+    def without_partner(self) -> pa.RecordBatch:
+        """The stream rows that found none."""
+        return take(self._stream, self._unmatched)
 
     @property
     def nbytes(self) -> int:

@@ -193,12 +193,16 @@ class EmptiesByLookUps(YieldingCache):
         window.take_off(asked.pages, len(asked.slots))
         self._leave(asked.slots)
         self._answers.append(answer)
+        self._remember(answer)
         if learnt is not None:
             self._hold(*learnt)
         if len(window):
             # While the answer goes out, the next rows are read.
             self._ask_for_next().begin(self._look_up_workers)
         return True
+
+    def _remember(self, answer: RowsFound | PageMatches) -> None:
+        """For joins that remember which keys found no partner."""
 
     def _found_rows(
         self, asked: LookUp, found: Found | pa.RecordBatch

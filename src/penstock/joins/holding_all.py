@@ -8,7 +8,7 @@ import pyarrow as pa
 from penstock.copying import Layout
 from penstock.errors import BudgetError
 from penstock.joins.answers import PackedHits, PageRows, Unmatchable
-from penstock.joins.emptying import EmptiesByLookUps
+from penstock.joins.missing_keys import RemembersMisses
 from penstock.joins.progress import whole_keys
 from penstock.joins.yielding_cache import LEAST_CACHE
 from penstock.keys import NO_SUCH_ROW, VALID, Int64s, Keys
@@ -24,7 +24,7 @@ _UNLIKE_SAMPLE = 1.1
 """How much larger than the sample's the packed rows of all of R may turn out to be."""
 
 
-class HoldsAllOfR(EmptiesByLookUps):
+class HoldsAllOfR(RemembersMisses):
     """A join that reads all of R before it answers the first row, if all of it can be held.
 
     Rows by key are found sooner; packed ones take a third of the bytes or less, where they are
@@ -264,6 +264,7 @@ class HoldsAllOfR(EmptiesByLookUps):
 
     def _give_way(self, wanted: int) -> None:
         """A batch that needs the cache's bytes gets them: first those that R will not need."""
+        self._forget_misses()
         spare = self.cache.limit - int(_UNLIKE_SAMPLE * self._needed)
         if self._fits and not self.complete and spare > 0:
             self._move_line(-spare)
