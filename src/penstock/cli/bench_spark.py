@@ -19,7 +19,10 @@ Measure enrich on Spark beside Spark's own ways, on the same micro-batches.
 puts out the same columns and joins nothing: what rows cost on their way to Python and back. \
 [bold]static[/bold] is Spark's stream–static left join with R as Parquet, \
 [bold]static-cached[/bold] the same with R in Spark's memory, and [bold]static-inner[/bold] an \
-inner join, which drops sales of products that R lacks and for that need not sort R. Each has a \
+inner join, which drops sales of products that R lacks and for that need not sort R. With \
+[bold]--master[/bold], R is a table of that server, ours ask it, and [bold]handwritten[/bold] is \
+mapInArrow with one statement (= ANY) for each Arrow batch and a dictionary of the same bytes. \
+Each has a \
 process with a Spark of its own, one at a time. R is kept as a page file and as Parquet, and used \
 again.
 
@@ -29,7 +32,8 @@ In the JSON, [bold]ms_per_batch[/bold] are the micro-batches after the first one
 those of the measured micro-batches; [bold]drain_ms[/bold] and [bold]drain_page_reads[/bold] are \
 of what still waited at the end. [bold]worker_rss_max[/bold] is the largest Python worker, \
 [bold]worker_rss_idle[/bold] one that has joined nothing; [bold]executor_memory_bytes[/bold] what \
-Spark holds in blocks, a cached R above all.
+Spark holds in blocks, a cached R above all. [bold]server_us_per_row[/bold] is what the server \
+spent on statements for each stream row (pg_stat_statements).
 """
 EXAMPLES = """
 [bold]Examples[/bold]
@@ -39,6 +43,11 @@ EXAMPLES = """
 A master whose every read costs 2 ms, and only an identity beside:
 
     penstock bench spark --read-delay 2ms --against identity --output json
+
+R in PostgreSQL, beside what people write themselves:
+
+    penstock bench spark --master postgresql://me@db/shop --batch 400000 --against \
+identity,handwritten
 """
 
 
@@ -58,6 +67,13 @@ def spark(
     budget: Annotated[
         str, typer.Option(metavar="SIZE", help="Bytes that one operator may hold.")
     ] = "50MB",
+    master: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URI",
+            help="A PostgreSQL server that R is put into: postgresql://user@host/database.",
+        ),
+    ] = None,
     against: Annotated[
         list[str] | None,
         typer.Option(
@@ -141,6 +157,7 @@ def spark(
         cores=cores,
         seed=seed,
         settings=_settings(setting or []),
+        master=master,
         **chosen,
     )
     beside = list(AGAINST) if against is None else [n for n in _names(against) if n != "none"]
@@ -168,6 +185,8 @@ def print_table(case: SparkCase, results: list[dict[str, Any]]) -> None:
     times = "ms per\nbatch", "beyond\nfloor", "rows/s", "pages read\nper batch"
     for heading in (*times, "largest\nworker", "Spark's\nblocks"):
         table.add_column(heading, justify="right", no_wrap=True)
+    if case.master is not None:
+        table.add_column("server's\nµs per row", justify="right", no_wrap=True)
     for r in results:
         reads = r["page_reads"]
         table.add_row(
@@ -178,6 +197,7 @@ def print_table(case: SparkCase, results: list[dict[str, Any]]) -> None:
             "–" if reads is None else short_count(reads / case.batches),
             nbytes(r["worker_rss_max"]),
             nbytes(r["executor_memory_bytes"]),
+            *([] if case.master is None else [_micros(r["server_us_per_row"])]),
         )
     console = text_console()
     console.print(f"\n{case}", markup=False)
@@ -193,6 +213,10 @@ def print_table(case: SparkCase, results: list[dict[str, Any]]) -> None:
         style="dim",
         markup=False,
     )
+
+
+def _micros(value: float | None) -> str:
+    return "–" if value is None else f"{value:.2f}"
 
 
 def _names(given: list[str]) -> list[str]:

@@ -4,6 +4,7 @@
 | --- | --- |
 | `case` | what is measured: R, the micro-batches, the budget, the ways |
 | `tables` | R as a page file and as Parquet, kept between runs; the stream as files |
+| `database`, `handwritten` | R in PostgreSQL, what it spends; what people write themselves |
 | `delayed` | the embedded master with slower reads |
 | `queries` | the DataFrame of each way |
 | `measuring` | ways in one Spark session: milliseconds, memory, page reads |

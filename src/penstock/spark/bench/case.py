@@ -9,13 +9,14 @@ from typing import Any
 from penstock.budget import format_bytes, parse_bytes
 from penstock.errors import OptionError, PenstockError
 from penstock.joins.waits import WaitLimit
+from penstock.masters.databases.address import TableAddress
 from penstock.streams import SalesStream
 
 OURS = ("at-once", "waiting")
 """The two ways of `enrich`."""
 AGAINST = ("identity", "static", "static-cached")
 """What they are measured beside, if nothing else is said."""
-KNOWN = (*AGAINST, "static-inner")
+KNOWN = (*AGAINST, "static-inner", "handwritten")
 """What they can be measured beside."""
 _SCANS = (3, 20)
 """Micro-batches to warm up and to measure, at most, for a way that scans R in each of them."""
@@ -50,7 +51,8 @@ class SparkCase:
 
     R has `rows` rows of 120 bytes. After `warm_up` micro-batches of `batch` rows, `batches` more
     are measured. Each micro-batch comes in `partitions` files, so that so many tasks have a part of
-    it. `columns` are the ones that each way adds. `read_delay` is what each request to the page
+    it. `columns` are the ones that each way adds. `master` is a server that R is put into, in the
+    place of a page file. `read_delay` is what each request to the page
     file costs, in seconds, and `in_flight` how many of a worker may be under way at once.
     `settings` are further ones of Spark.
 
@@ -74,6 +76,8 @@ class SparkCase:
     shards: int | None = None
     seed: int = 7
     settings: dict[str, str] = field(default_factory=dict)
+    master: str | None = None
+    """A server whose table R is, in the place of the page file."""
 
     def __post_init__(self) -> None:
         for name in ("rows", "batch", "batches", "partitions", "cores", "in_flight"):
@@ -125,10 +129,14 @@ class SparkCase:
     def from_dict(cls, values: dict[str, Any]) -> SparkCase:
         return cls(**{**values, "columns": tuple(values["columns"])})
 
+    @property
+    def _where(self) -> str:
+        return "" if self.master is None else f" in {TableAddress.parse(self.master)}"
+
     def __str__(self) -> str:
         slow = f", {self.read_delay * 1000:g} ms for each read" if self.read_delay else ""
         return (
-            f"R {self.rows:,} rows × {_ROW_BYTES} B, {self.batches} micro-batches of "
+            f"R {self.rows:,} rows × {_ROW_BYTES} B{self._where}, {self.batches} micro-batches of "
             f"{self.batch:,} rows in {self.partitions} partitions after {self.warm_up} to warm up, "
             f"Zipf {self.skew:g}, budget {format_bytes(self.budget_bytes)}, pages of "
             f"{self.page_bytes:,} B{slow}, {self.cores} cores, seed {self.seed}"

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.spark.bench.case import OURS, SparkBenchError, SparkCase
+from penstock.spark.bench.database import ServerTime
 from penstock.spark.bench.little_join import build_little_master, join_a_little
 from penstock.spark.bench.queries import joined, stream
 from penstock.spark.bench.resident import WorkerWatch
@@ -43,6 +44,8 @@ class Run:
     """Of each micro-batch, where there are pages."""
     worker_bytes: int | None = None
     block_bytes: int = 0
+    server: ServerTime | None = None
+    """What R's server has spent, where it has one."""
 
 
 def measure(
@@ -65,7 +68,7 @@ def measure(
             **case.settings,
         },
     )
-    runs = {way: Run() for way in ways}
+    runs = {way: Run(server=ServerTime(case)) for way in ways}
     try:
         little = workplace / "little.arrow"
         build_little_master(little)
@@ -128,9 +131,15 @@ def _take_turn(
 ) -> None:
     rows = stream(spark, case, files["stream"])
     df = joined(way, rows, case, files["master"], files["parquet"])
-    first = not run.progress
+    first, server, before = not run.progress, run.server, len(run.progress)
+    assert server is not None
+
+    def passed(batches: int) -> None:
+        server.passed(before + batches)
+        advance(batches)
+
     with WorkerWatch() as watch:
-        query = _run(df, checkpoint, advance)
+        query = _run(df, checkpoint, passed)
         run.block_bytes = max(run.block_bytes, _block_bytes(spark))
     # In its first turn the identity has workers that have joined nothing yet.
     if first or way != "identity":
@@ -201,6 +210,7 @@ def _result(way: str, case: SparkCase, run: Run) -> dict[str, Any]:
         "drain_ms": sum(_ms(p) for p in after),
         "drain_page_reads": None if reads is None else sum(reads[count:]),
         "total_ms": sum(_ms(p) for p in progress),
+        "server_us_per_row": run.server.micros_per_row() if run.server is not None else None,
     }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +12,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructField, StructType
 
 from penstock.spark.bench.case import SparkBenchError, SparkCase
+from penstock.spark.bench.database import table_address
 from penstock.spark.bench.delayed import DelayedPageFile
+from penstock.spark.bench.handwritten import handwritten
 from penstock.spark.enrich import enrich
 from penstock.spark.schemas import spark_type
 
@@ -31,6 +34,8 @@ def joined(way: str, df: DataFrame, case: SparkCase, master: Path, parquet: Path
         return _ours(df, case, master, waits=way == "waiting")
     if way == "identity":
         return identity(df, case)
+    if way == "handwritten":
+        return handwritten(df, case)
     spark, key = df.sparkSession, case.workload().key
     static = spark.read.parquet(str(parquet)).select(key, *case.columns)
     how = "left"
@@ -45,19 +50,20 @@ def joined(way: str, df: DataFrame, case: SparkCase, master: Path, parquet: Path
 
 
 def _ours(df: DataFrame, case: SparkCase, master: Path, *, waits: bool) -> DataFrame:
+    where: Any = master
+    if case.master is not None:
+        where = table_address(case)
+    elif case.read_delay:
+        where = DelayedPageFile(master, case.read_delay, case.in_flight)
     return enrich(
         df,
-        master=_slowed(master, case) if case.read_delay else master,
+        master=where,
         on=case.workload().key,
         columns=case.columns,
         budget=case.budget,
         shards=case.shards,
         max_wait=case.max_wait if waits else None,
     )
-
-
-def _slowed(master: Path, case: SparkCase) -> DelayedPageFile:
-    return DelayedPageFile(master, case.read_delay, case.in_flight)
 
 
 def identity(df: DataFrame, case: SparkCase) -> DataFrame:

@@ -18,6 +18,7 @@ from penstock.spark.bench.case import (
     SparkCase,
     SparkCaseError,
 )
+from penstock.spark.bench.database import fill_table, require_counting
 from penstock.spark.bench.process import LeftOut, measure
 from penstock.spark.bench.tables import cache_folder, link_some, page_file, parquet, stream_files
 from penstock.spark.installed import require_pyspark
@@ -61,6 +62,13 @@ class SparkSuite:
                 )
         if not self.ways:
             raise SparkCaseError("nothing to measure.")
+        if "handwritten" in self.ways and self.case.master is None:
+            raise SparkCaseError(
+                "'handwritten' asks a database; name its server with --master "
+                "postgresql://user@host/database."
+            )
+        if self.case.master is not None and self.case.read_delay:
+            raise SparkCaseError("a delay of reads is for page files; leave out one of the two.")
 
     @property
     def ways(self) -> list[str]:
@@ -73,10 +81,10 @@ class SparkSuite:
         Answering at once and the identity differ by little: they take turns in one session, the
         identity first. Each other way has a session, and what Spark has warmed in it, to itself.
         """
-        pair = {"identity", "at-once"}
-        if not pair <= set(self.ways):
+        pair = ["identity", "at-once"]
+        if not set(pair) <= set(self.ways):
             return [[way] for way in self.ways]
-        return [["identity", "at-once"], *([way] for way in self.ways if way not in pair)]
+        return [pair, *([way] for way in self.ways if way not in pair)]
 
     @property
     def steps(self) -> int:
@@ -88,8 +96,14 @@ class SparkSuite:
         require_pyspark()
         find_java()
         case, cache = self.case, self.cache or cache_folder()
-        watcher.begins("R as a page file", case.rows)
-        files = {"master": page_file(case, cache, watcher.reaches), "parquet": cache}
+        files = {"master": cache, "parquet": cache}
+        if case.master is None:
+            watcher.begins("R as a page file", case.rows)
+            files["master"] = page_file(case, cache, watcher.reaches)
+        else:
+            watcher.begins("R in its database", case.rows)
+            require_counting(case)
+            fill_table(case, watcher.reaches)
         watcher.begins("R as Parquet", case.rows)
         if any(way.startswith("static") for way in self.ways):
             files["parquet"] = parquet(case, cache, watcher.reaches)
