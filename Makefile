@@ -12,7 +12,7 @@ SPARKS := 4.0 4.3
 LEAST_PYTHON_4.3 := 3.11
 PIP    := -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help setup java demo test test-cluster test-all test-compat $(SPARKS:%=test-spark-%) chaos lint format bench bench-spark lock clean
+.PHONY: help setup java servers demo test test-cluster test-all test-compat $(SPARKS:%=test-spark-%) chaos lint format bench bench-spark lock clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,16 +30,19 @@ $(READY): $(LOCK) pyproject.toml
 java: setup  ## install Java 17 for Spark where there is none and this may
 	@tools/java.sh $(BIN)/python
 
+servers:  ## install PostgreSQL and MariaDB, which tests start, where they are missing and this may
+	@tools/servers.sh
+
 demo: java  ## stream sales through Spark, enrich them under 50 MB, and prove the result: a minute or two
 	@$(BIN)/penstock demo $(DEMO)
 
-test: java  ## run the tests on two cores; joins, masters and keys are paired, not crossed
+test: java servers  ## run the tests on two cores; joins, masters and keys are paired, not crossed
 	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not cluster"
 
 test-cluster: java  ## kill workers, executors and drivers of running queries: some twenty trials
 	$(BIN)/python -m pytest -n 2 --dist loadgroup -m cluster tests/spark
 
-test-all: java  ## the same with every join on every master with every kind of key
+test-all: java servers  ## the same with every join on every master with every kind of key
 	$(BIN)/python -m pytest -n 2 --dist loadgroup --conformance=all
 
 # One process each, side by side: the tests of one version share one Spark session.
