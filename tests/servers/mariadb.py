@@ -137,11 +137,15 @@ class MariadbMasters(Opened):
     def __init__(self, server: MariadbServer, collation: str = "utf8mb4_nopad_bin") -> None:
         super().__init__()
         self._server = server
-        self._text = f"varchar(200) CHARACTER SET utf8mb4 COLLATE {collation}"
+        self._rules = f"CHARACTER SET utf8mb4 COLLATE {collation}"
 
     def __call__(self, table: pa.Table, key: Sequence[str]) -> Master:
         rows, name = in_micros(table), next_name()
-        self._server.load(name, rows, declared_types(rows.schema, TYPES, self._text))
+        declared = declared_types(rows.schema, TYPES, f"mediumtext {self._rules}")
+        # An index has no texts of any length.
+        short = pa.schema([rows.schema.field(column) for column in key])
+        declared.update(declared_types(short, TYPES, f"varchar(700) {self._rules}"))
+        self._server.load(name, rows, declared)
         listed = ", ".join(f"`{column}`" for column in key)
         self._server.execute(f"CREATE INDEX by_key ON `{name}` ({listed})")
         uri = f"{self._server.uri}?table={name}&key={','.join(key)}"

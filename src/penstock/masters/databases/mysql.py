@@ -78,7 +78,7 @@ class MysqlTable:
         and writes all of them down first.
         """
         keys = self._ordered_keys
-        listed = ", ".join(f"{k.name} AS k{i}" for i, k in enumerate(keys))
+        listed = ", ".join(self._names)  # ORDER BY would take any other names for the columns'
         found = self._fences(self._select(listed, self._known, f"{self._by} LIMIT 1"))
         parts = [found]
         step = f"{self._by} LIMIT 1 OFFSET {page_rows - 1}"
@@ -100,10 +100,7 @@ class MysqlTable:
         return list(zip(*(key.literals(f).to_pylist() for key, f in pairs), strict=True))
 
     def _fences(self, statement: str) -> list[pa.Array]:
-        columns = [
-            SqlColumn(f"k{i}", k.column.declared, k.column.type)
-            for i, k in enumerate(self._ordered_keys)
-        ]
+        columns = [k.column for k in self._ordered_keys]
         return [c.combine_chunks() for c in self._server.ask(statement, columns).columns]
 
     def _rows_per_page(self, fences: list[pa.Array], page_rows: int) -> Int64s:

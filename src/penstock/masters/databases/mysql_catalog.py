@@ -215,11 +215,9 @@ class MysqlCatalog:
         """
         found = [i for i in _usable(rows) if {*i.leading[: len(key)]} == {*key}]
         if not found:
-            listed = ", ".join(map(quoted, key))
             raise MasterError(
                 f"{self._place} has no index that begins with its key ({', '.join(key)}), so each "
-                "look-up would read the whole table. Create one: "
-                f"CREATE INDEX {quoted('by_' + '_'.join(key))} ON {self._relation} ({listed});"
+                f"look-up would read the whole table. Create one: {self._new_index(key, known)}"
             )
         unique = any(i.unique and len(i.leading) == len(key) for i in found)
         best = next((i for i in found if i.whole), found[0])
@@ -227,13 +225,18 @@ class MysqlCatalog:
         self.order = tuple(key.index(name) for name in best.leading[: len(key)])
         why = self._unordered(key, known)
         if not why and not best.whole:
-            listed = ", ".join(map(quoted, key))
             why = (
                 f"its index {best.name!r} has only the beginnings of values, or two directions. "
-                f"For pages, create another: CREATE INDEX {quoted('by_' + '_'.join(key))} ON "
-                f"{self._relation} ({listed});"
+                "For pages, its columns must be short enough, and an index have all of them: "
+                f"{self._new_index(key, known)}"
             )
         return unique, why
+
+    def _new_index(self, key: Sequence[str], known: dict[str, Row]) -> str:
+        listed = ", ".join(
+            quoted(n) + "(100)" * str(known[n]["base"]).endswith(("text", "blob")) for n in key
+        )
+        return f"CREATE INDEX {quoted('by_' + '_'.join(key))} ON {self._relation} ({listed});"
 
     def _unordered(self, key: Sequence[str], known: dict[str, Row]) -> str:
         """Why the order of these key columns cannot be known here."""

@@ -259,7 +259,7 @@ class AnswerReader:
 
     def _receive(self, connection: Any, filled: int) -> int:
         """Read what has come, behind the buffer's first `filled` bytes."""
-        rest = memoryview(self._buffer)[filled:]
+        rest = self._buffer[filled:].data
         return int(_received(lambda: connection._rfile.raw.readinto(rest)))
 
     def _grow(self) -> None:
