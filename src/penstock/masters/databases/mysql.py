@@ -175,9 +175,10 @@ class MysqlTable:
         )
 
     def driver_nbytes(self, rows: int, nbytes: int, columns: int) -> int:
-        """Bytes that an answer takes beside its rows: the buffer, and its values as texts."""
+        """Bytes that an answer takes beside its rows: the buffer, and a piece of it as texts."""
+        buffer = max(BUFFER_BYTES, 4 * (nbytes // max(rows, 1)))
         cells = min(rows * columns, BUFFER_BYTES)
-        return 2 * BUFFER_BYTES + cells * CELL_BYTES
+        return 2 * buffer + cells * CELL_BYTES
 
     def after_fork(self) -> None:
         self._server.after_fork()

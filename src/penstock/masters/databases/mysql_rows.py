@@ -18,7 +18,7 @@ from numba import njit
 Bytes = npt.NDArray[np.uint8]
 Int32s = npt.NDArray[np.int32]
 
-BUFFER_BYTES = 1 << 20
+BUFFER_BYTES = 1 << 18
 CELL_BYTES = 16
 """What is noted of each value that is in the buffer, and of the text that it is made from."""
 _LONGEST = 0xFFFFFF
