@@ -20,8 +20,8 @@ from penstock.masters.databases.table import KeyRange, KeyRanges, TableShape, Wa
 _RANGES_PER_STATEMENT = 200
 _ALL = 2**64 - 1
 """A LIMIT that is none: without one, the order inside a UNION is not kept."""
-_STATEMENT_BYTES = 8192
-"""What a statement has beside its keys, at least."""
+_BESIDE = 64
+"""Bytes that the protocol and UNION ALL take, at most."""
 
 
 class MysqlTable:
@@ -145,14 +145,17 @@ class MysqlTable:
         rows = pa.array(used, pa.int64())
         fences = [ranges.fences[i].take(rows) for i in self._order]
         bounds = dict(zip(used, self._bounds(fences), strict=True))
-        parts = []
+        selects = []
         for wanted in ranges.ranges:
             limits = [(wanted.low, ">="), (wanted.high, "<")]
             ends = [_compared(self._names, bounds[b], how) for b, how in limits if b is not None]
-            parts.append(self._select(selected, [*self._known, *ends], tail))
-        for first in range(0, len(parts), _RANGES_PER_STATEMENT):
-            some = parts[first : first + _RANGES_PER_STATEMENT]
-            yield some[0] if len(some) == 1 else " UNION ALL ".join(f"({p})" for p in some)
+            selects.append(self._select(selected, [*self._known, *ends], tail))
+        most = self._server.most_bytes - _BESIDE
+        while selects:
+            sizes = [len(s.encode()) + _BESIDE for s in selects[:_RANGES_PER_STATEMENT]]
+            count = max(int(np.searchsorted(np.cumsum(sizes), most, side="right")), 1)
+            some, selects = selects[:count], selects[count:]
+            yield some[0] if count == 1 else " UNION ALL ".join(f"({s})" for s in some)
 
     def find(self, keys: Sequence[pa.Array], columns: Sequence[str]) -> pa.Table:
         """These columns of the rows with one of these keys, by the database's own equality."""
@@ -168,7 +171,8 @@ class MysqlTable:
         names = [k.name for k in self._keys]
         of = names[0] if len(names) == 1 else f"({', '.join(names)})"
         selected = self._list(wanted)
-        most = self._server.most_bytes - _STATEMENT_BYTES - 2 * len(selected)
+        beside = len(self._select(selected, [of]).encode()) + _BESIDE
+        most = max(self._server.most_bytes - beside, 1)
         return pa.concat_tables(
             self._server.ask(self._select(selected, [f"{of} IN ({some})"]), wanted)
             for some in lists(asked, most)

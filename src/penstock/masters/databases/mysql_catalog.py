@@ -61,6 +61,7 @@ class KeyColumn:
 
     column: SqlColumn
     charset: str | None
+    collation: str | None
     nullable: bool
     is_date: bool
 
@@ -78,7 +79,7 @@ class KeyColumn:
         return found
 
     def literals(self, values: pa.Array) -> pa.Array:
-        return literals(values, self.charset)
+        return literals(values, self.charset, self.collation)
 
 
 @dataclass(frozen=True)
@@ -191,6 +192,7 @@ class MysqlCatalog:
         return KeyColumn(
             self.columns[name],
             known["charset"],
+            known["collation"],
             known["nullable"] == "YES",
             known["base"] in DATE_BASES,
         )

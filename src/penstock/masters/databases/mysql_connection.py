@@ -5,6 +5,7 @@ from __future__ import annotations
 import configparser
 import os
 import select
+import ssl
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -22,7 +23,12 @@ from penstock.errors import (
     ServerAwayError,
     did_you_mean,
 )
-from penstock.masters.databases.mysql_rows import Answered, AnswerReader, BrokenAnswerError
+from penstock.masters.databases.mysql_rows import (
+    Answered,
+    AnswerReader,
+    BrokenAnswerError,
+    TypesOf,
+)
 from penstock.masters.databases.mysql_types import require_same_types
 from penstock.masters.databases.sql_columns import SqlColumn
 
@@ -51,6 +57,7 @@ _MYSQL = (
     "information_schema_stats_expiry = 0",
 )
 _UNKNOWN_VARIABLE = 1193
+_TLS = 2026
 _WHAT_TO_DO = {
     1146: "The table was renamed or dropped, or is in another database.",
     1051: "The table was renamed or dropped, or is in another database.",
@@ -72,7 +79,7 @@ _WHAT_TO_DO = {
     3024: "The statement took longer than timeout=…; raise it, or make pages smaller.",
     1049: "There is no such database on the server; look at the URI's path.",
     1064: "If there is a filter=…, look at it: it is SQL of this server.",
-    2026: "Give the server's certificate by ssl_ca=….",
+    _TLS: "Give the certificate that the server's is signed by: ssl_ca=….",
 }
 _AWAY = (0, 1053, 1077, 1079, 1080, 1152, 1158, 1159, 1160, 1161, 1184, 1927, 2002, 2003, 2005,
          2006, 2013, 2014, 2055)  # fmt: skip
@@ -104,14 +111,13 @@ class MysqlConnection:
 
         def types(answered: list[Answered]) -> list[pa.DataType]:
             if columns is None:
-                return [pa.string()] * len(answered)
+                return _as_texts(answered)
             require_same_types(answered, columns, self._place)
             return [column.type for column in columns]
 
-        connection = self._connected()
-        return self._asked(connection, statement, types)
+        return self._asked(self._connected(), statement, types)
 
-    def _asked(self, connection: Any, statement: str, types: Any) -> pa.Table:
+    def _asked(self, connection: Any, statement: str, types: TypesOf) -> pa.Table:
         driver = _driver()
         try:
             return self._reader.ask(connection, statement, types)
@@ -136,15 +142,22 @@ class MysqlConnection:
             # Between two answers a server has nothing to say but that it hung up.
             self._give_up()
         if self._connection is None:
-            connection = self._connection = self._begin()
-            for setting in _SETTINGS:
-                self._asked(connection, setting, _as_texts)
-            limits = {"seconds": self._timeout, "milliseconds": int(self._timeout * 1000)}
-            for setting in _MARIADB if self.is_mariadb else _MYSQL:
-                self._set_if_known(connection, setting.format(**limits))
-            asked = self._asked(connection, "SELECT @@max_allowed_packet", _as_texts)
-            self.most_bytes = int(asked.column(0)[0].as_py())
+            self._connection = self._begin()
+            try:
+                self._settle(self._connection)
+            except BaseException:
+                self._give_up()
+                raise
         return self._connection
+
+    def _settle(self, connection: Any) -> None:
+        for setting in _SETTINGS:
+            self._asked(connection, setting, _as_texts)
+        limits = {"seconds": self._timeout, "milliseconds": int(self._timeout * 1000)}
+        for setting in _MARIADB if self.is_mariadb else _MYSQL:
+            self._set_if_known(connection, setting.format(**limits))
+        asked = self._asked(connection, "SELECT @@max_allowed_packet", _as_texts)
+        self.most_bytes = int(asked.column(0)[0].as_py())
 
     def _begin(self) -> Any:
         driver = _driver()
@@ -172,9 +185,14 @@ class MysqlConnection:
                 f"{self._place}: the option file {how.get('read_default_file')} cannot be read as "
                 "one, or has a number that is none. It needs lines like [client] and password=…."
             ) from None
+        except RuntimeError as error:
+            # So the driver says that a way to log in needs another package.
+            raise MissingPackageError(f"{self._place} cannot be logged in to: {error}") from error
         except OSError as error:
+            files = ", ".join(f"{n}={how[n]}" for n in _TEXTS if n.startswith("ssl") and n in how)
             raise OptionError(
-                f"{self._place}: a file that the connection needs cannot be read: {error}"
+                f"{self._place}: what the connection needs cannot be read ({files}): {error}. Each "
+                "machine that connects needs these files."
             ) from error
         self.is_mariadb = "mariadb" in connection.server_version.lower()
         return connection
@@ -190,9 +208,11 @@ class MysqlConnection:
     def _told(self, error: Exception) -> PenstockError:
         """The error in our words, and the connection given up where it is of no use any more."""
         code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
+        if isinstance(getattr(error, "original_exception", None), ssl.SSLError):
+            code = _TLS
         said = " ".join(str(error.args[1] if len(error.args) > 1 else error).split())
         also = f" {_WHAT_TO_DO[code]}" if code in _WHAT_TO_DO else ""
-        if code in _AWAY or code in _LOGIN or code >= 2000 > code - 1000:
+        if code in _AWAY or code in _LOGIN or code // 1000 == 2:
             self._give_up()
         if code in _AWAY or code in _RETRIED:
             return ServerAwayError(f"{self._place} cannot be asked: {said or 'no answer'}.{also}")
@@ -274,4 +294,8 @@ def _typed(name: str, value: str) -> Any:
         if not value.isdigit() or not int(value):
             raise OptionError.out_of_range(name, value, "a whole number of seconds from 1 on")
         return int(value)
-    return str(Path(value).expanduser()) if name != "bind_address" else value
+    return value if name in ("bind_address", "read_default_group") else _path(value)
+
+
+def _path(value: str) -> str:
+    return str(Path(value).expanduser())

@@ -51,13 +51,17 @@ def _decimals(values: pa.Array) -> pa.Array:
     return _joined(sign, before, ".", pc.utf8_slice_codeunits(digits, -scale, 2**31 - 1))
 
 
-def literals(values: pa.Array, charset: str | None = None) -> pa.Array:
-    """Values without nulls as literals of their type; `charset` is that of the column, of texts.
+def literals(
+    values: pa.Array, charset: str | None = None, collation: str | None = None
+) -> pa.Array:
+    """Values without nulls as literals of their type; texts to be compared with such a column.
 
     >>> literals(pa.array([-1, 2])).to_pylist(), literals(pa.array(["x'"]), "utf8mb4").to_pylist()
     (['-1', '2'], ["_utf8mb4 X'7827'"])
     """
     t = values.type
+    if not len(values):
+        return pa.array([], pa.string())
     if pa.types.is_binary(t):
         return _joined("X'", in_hex(values), "'")
     if pa.types.is_string(t):
@@ -66,7 +70,7 @@ def literals(values: pa.Array, charset: str | None = None) -> pa.Array:
             return texts
         # A text that the column's character set has not would turn the column into another one,
         # past its index. Written in that set it finds some other text, which is no partner.
-        return _joined("CONVERT(", texts, f" USING {charset})")
+        return _joined("CONVERT(", texts, f" USING {charset}) COLLATE {collation}")
     if pa.types.is_decimal(t):
         return _decimals(values)
     if pa.types.is_date(t):
