@@ -74,8 +74,8 @@ class MysqlTable:
     def walk(self, page_rows: int) -> Walk:
         """Go along the key's index by steps of a page: a step reads the index only.
 
-        `row_number()` over the index takes as long for integers and four times as long for texts,
-        and writes all of them down first.
+        `row_number()` over the index takes less for integers and more for texts, but writes all
+        keys down first: those of a large R would fill the server's disk, or take all of its time.
         """
         keys = self._ordered_keys
         listed = ", ".join(self._names)  # ORDER BY would take any other names for the columns'
