@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
+    from tests.servers.mariadb import MariadbServer
     from tests.servers.postgres import PostgresServer
 
 
@@ -33,5 +34,15 @@ def postgres() -> Iterator[PostgresServer]:
     from tests.servers.postgres import PostgresServer
 
     server = PostgresServer()
+    yield server
+    server.remove()
+
+
+@pytest.fixture(scope="session")
+def mariadb() -> Iterator[MariadbServer]:
+    """A MariaDB of this test process's own."""
+    from tests.servers.mariadb import MariadbServer
+
+    server = MariadbServer()
     yield server
     server.remove()

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from tests.servers.mariadb import MariadbMasters
 from tests.servers.postgres import PostgresMasters
 from tests.servers.tables import Opened
 
@@ -60,7 +61,8 @@ def maker_of(
     def maker(name: str) -> MakeMaster:
         if name in makers:
             return makers[name]
-        made = PostgresMasters(request.getfixturevalue("postgres"))
+        masters = {"postgres": PostgresMasters, "mariadb": MariadbMasters}[name]
+        made = masters(request.getfixturevalue(name))
         opened.append(made)
         return made
 

@@ -15,14 +15,20 @@ from penstock.testing.key_kinds import KeyKind
 _numbers = count()
 
 
-DATABASES = ("postgres",)
+DATABASES = ("postgres", "mariadb")
 
 
 def kind_on(master: str, name: str) -> KeyKind:
-    """A kind of key; on a database, without texts that it cannot hold, which have a zero."""
+    """A kind of key; on a database, without texts that it cannot hold, which have a zero.
+
+    MariaDB's TIMESTAMP begins after 1970 does.
+    """
     kind = KEY_KINDS[name]
     if master not in DATABASES:
         return kind
+    if master == "mariadb" and name == "timestamp_tz":
+        (make,) = kind.make
+        kind = replace(kind, edges=((make(51),),), make=(lambda number: make(number + 52),))
     edges = tuple(e for e in kind.edges if not any(isinstance(v, str) and "\0" in v for v in e))
     return replace(
         kind,
@@ -72,7 +78,16 @@ def ingestible(table: pa.Table) -> pa.Table:
             column = column.cast(pa.decimal128(20, 0))
         elif t == pa.int8():
             column = column.cast(pa.int16())
-        elif pa.types.is_fixed_size_binary(t):
+        columns[name] = column
+    return in_micros(pa.table(columns))
+
+
+def in_micros(table: pa.Table) -> pa.Table:
+    """The table with timestamps in microseconds and binaries of no set length."""
+    columns = {}
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        t = column.type
+        if pa.types.is_fixed_size_binary(t):
             column = column.cast(pa.binary())
         elif pa.types.is_timestamp(t) and t.unit != "us":
             column = column.cast(pa.timestamp("us", t.tz))

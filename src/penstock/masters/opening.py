@@ -24,9 +24,9 @@ def open_master(path: str | os.PathLike[str], **options: Any) -> OpenedMaster:
 
     A path, or a `file://` URI, is that of a page file, read past the kernel's cache
     (`PageFileMaster` has the options). `postgresql://user@host/database?table=shop.products&key=id`
-    is a table that stays in its database (`docs/masters/`). Any other URI, such as
-    `s3://bucket/products.arrow`, is a page file read in ranges through Arrow's file systems
-    (`StoredPageFileMaster`).
+    is a table that stays in its database (`docs/masters/`), and so is one of `mysql://…` or
+    `mariadb://…`. Any other URI, such as `s3://bucket/products.arrow`, is a page file read in
+    ranges through Arrow's file systems (`StoredPageFileMaster`).
     """
     if not isinstance(path, str | os.PathLike):
         raise MasterError(

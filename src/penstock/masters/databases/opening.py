@@ -8,7 +8,7 @@ from typing import Any
 from penstock.masters.databases.address import TableAddress
 from penstock.masters.databases.master import DEFAULT_STALENESS, DatabaseMaster
 from penstock.masters.databases.page_or_keys import PageOrKeys
-from penstock.masters.databases.postgres import PostgresTable
+from penstock.masters.databases.table import Table
 
 
 def open_table(uri: str, *, costs: PageOrKeys | None = None, **options: Any) -> DatabaseMaster:
@@ -19,9 +19,19 @@ def open_table(uri: str, *, costs: PageOrKeys | None = None, **options: Any) -> 
 def _open(address: TableAddress, costs: PageOrKeys | None = None) -> DatabaseMaster:
     chosen = dict(address.options)
     return DatabaseMaster(
-        PostgresTable(address),
+        _table(address),
         page_rows=chosen.get("page_rows"),
         staleness=chosen.get("staleness", DEFAULT_STALENESS),
         costs=costs,
         reopen=partial(_open, address),
     )
+
+
+def _table(address: TableAddress) -> Table:
+    if address.kind == "mysql":
+        from penstock.masters.databases.mysql import MysqlTable
+
+        return MysqlTable(address)
+    from penstock.masters.databases.postgres import PostgresTable
+
+    return PostgresTable(address)

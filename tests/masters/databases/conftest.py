@@ -1,0 +1,51 @@
+"""Tables of a real MariaDB that the tests of masters in databases share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+from tests.servers.mariadb import MariadbServer
+from tests.servers.tables import next_name
+
+from penstock.masters.databases import DatabaseMaster
+from penstock.masters.databases.opening import open_table
+
+
+class Shop:
+    """Makes tables of a server and opens them as masters, all closed in the end."""
+
+    def __init__(self, server: MariadbServer) -> None:
+        self.server = server
+        self._masters: list[DatabaseMaster] = []
+
+    def table(self, definition: str, rows: Sequence[Sequence[Any]] = (), mode: str = "") -> str:
+        """A new table of these columns and indexes, filled under a mode of SQL; its name."""
+        name = next_name()
+        with self.server.connect() as connection, connection.cursor() as cursor:
+            cursor.execute("SET time_zone = '+00:00', sql_mode = %s", (mode,))
+            cursor.execute(f"CREATE TABLE `{name}` ({definition})")
+            if rows:
+                places = ", ".join(["%s"] * len(rows[0]))
+                cursor.executemany(f"INSERT INTO `{name}` VALUES ({places})", rows)
+        return name
+
+    def uri(self, table: str, more: str = "", user: str = "penstock") -> str:
+        return f"mariadb://{user}@127.0.0.1:{self.server.port}/shop?table={table}{more}"
+
+    def open(self, table: str, **options: Any) -> DatabaseMaster:
+        master = open_table(self.uri(table), **options)
+        self._masters.append(master)
+        return master
+
+    def close(self) -> None:
+        for master in self._masters:
+            master.close()
+
+
+@pytest.fixture
+def shop(mariadb: MariadbServer) -> Iterator[Shop]:
+    made = Shop(mariadb)
+    yield made
+    made.close()
