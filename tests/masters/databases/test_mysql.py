@@ -9,11 +9,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from tests.masters.databases.conftest import Shop
+from tests.servers.mariadb import MariadbServer
 
-from penstock.errors import KeyTypeError, MasterError, OptionError, SchemaError
+from penstock.errors import KeyTypeError, MasterError, OptionError, PagesMovedError, SchemaError
 from penstock.keys import Keys
 from penstock.masters import open_master
 from penstock.masters.databases import DatabaseMaster
+from penstock.masters.databases.freshness import Freshness
 
 UTC = timezone.utc
 
@@ -415,3 +417,47 @@ def test_tables_keys_and_columns_that_are_not_there(shop: Shop) -> None:
     shop.server.execute(f"CREATE INDEX i ON products_{name} (sku)")
     with pytest.raises(MasterError, match="look at it: it is SQL"):
         shop.open(f"products_{name}", key="sku", filter="sku = = 3")
+
+
+def test_changes_by_a_column_of_times(shop: Shop, mariadb: MariadbServer) -> None:
+    """Updated and inserted rows are told, once they were; and only those."""
+    now = "DEFAULT CURRENT_TIMESTAMP(6) ON UPDATE CURRENT_TIMESTAMP(6)"
+    table = shop.table(
+        f"id int PRIMARY KEY, price int, at timestamp(6) {now}, bare datetime, KEY (at)"
+    )
+    mariadb.execute(
+        f"INSERT INTO {table} (id, price, at) SELECT seq, seq, '2020-01-01' FROM seq_1_to_500"
+    )
+    master = shop.open(table, updated_at="at", columns=["price"])
+    clock = [0.0]
+    master.freshness = Freshness(10.0, master._table.feed(), lambda: clock[0])
+    assert master.freshness.described == "the column at (deleted rows are not seen)"
+    clock[0] = 2.0
+    assert master.refresh() is None
+    mariadb.execute(
+        f"UPDATE {table} SET price = 0 WHERE id IN (3, 5)", f"INSERT INTO {table} (id) VALUES (900)"
+    )
+    clock[0] = 4.0
+    changes = master.refresh()
+    assert changes is not None
+    assert sorted(changes.ranges or ()) == [(3, 3), (5, 5), (900, 900)]
+    for clock[0] in (6.0, 8.0):  # told twice, then not again
+        changes = master.refresh()
+    assert changes is None
+    with pytest.raises(MasterError, match="CREATE INDEX `by_bare`"):
+        shop.open(table, updated_at="bare")
+    with pytest.raises(OptionError, match="must be a datetime"):
+        shop.open(table, updated_at="price")
+    with pytest.raises(OptionError, match=r"publication=… is PostgreSQL's"):
+        shop.open(table, publication="p")
+
+
+def test_a_page_that_has_outgrown_its_room(shop: Shop, mariadb: MariadbServer) -> None:
+    table = shop.table("id int PRIMARY KEY, price int")
+    mariadb.execute(f"INSERT INTO {table} SELECT seq, seq FROM seq_1_to_1000")
+    master = shop.open(table, page_rows=100)
+    mariadb.execute(f"INSERT INTO {table} SELECT seq, seq FROM seq_1001_to_9000")
+    with pytest.raises(PagesMovedError, match="had 100 rows"):
+        master.read([9], ["id"])
+    master.refresh()
+    assert (master.num_pages, master.num_rows) == (90, 9000)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
 from typing import Protocol
 
 import numpy as np
@@ -17,6 +18,9 @@ _MOST_WAIT = 1.0
 _UNSEEN = 1.0
 """Seconds that a change which is told may still be unseen by a read: a commit is written down
 before other transactions see it."""
+_SLACK = timedelta(seconds=10)
+"""That a transaction may have been under way when it set the time and committed."""
+_LONG_AGO = datetime(1971, 1, 1, tzinfo=timezone.utc)
 MOST_CHANGES = 50_000
 """Changed keys that are told one by one; where there are more, anything may have changed."""
 
@@ -36,6 +40,59 @@ class ChangeFeed(Protocol):
 
     def poll(self) -> ChangedKeys | None:
         """What was committed since the last call, as far as the feed sees it; None: nothing."""
+
+
+def in_utc(moment: datetime) -> datetime:
+    """A moment that can be compared with others; one without a zone is taken as it is."""
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=timezone.utc)
+
+
+def _changes(rows: pa.Table) -> list[tuple[int, int]]:
+    """The code and the time of each row: a change that was told is not told again."""
+    *keys, times = (column.combine_chunks() for column in rows.columns)
+    stamps = times.cast(pa.int64()).to_pylist()
+    return list(zip(codes_of(keys).tolist(), stamps, strict=True))
+
+
+class UpdatedAt:
+    """Keys of rows whose time is later than what was seen. Deleted rows are not seen.
+
+    Rows are asked for again for some seconds, since a transaction sets the time before it commits.
+
+    Args:
+        column: its name.
+        latest: asks for the latest time in the table; None where it has no rows.
+        since: asks for keys and times of the rows from a time on, the earliest first, at most one
+            more than `MOST_CHANGES`.
+    """
+
+    def __init__(
+        self,
+        column: str,
+        latest: Callable[[], datetime | None],
+        since: Callable[[datetime], pa.Table],
+    ) -> None:
+        self.described = f"the column {column} (deleted rows are not seen)"
+        self._latest, self._rows_since = latest, since
+        self._since: datetime | None = None
+        self._told: set[tuple[int, int]] = set()
+
+    def poll(self) -> ChangedKeys | None:
+        if self._since is None:
+            self._since = in_utc(self._latest() or _LONG_AGO) - _SLACK
+            self._told = set(_changes(self._rows_since(self._since)))
+            return ChangedKeys(None)
+        rows = self._rows_since(self._since)
+        if not rows.num_rows:
+            return None
+        changes, before = _changes(rows), self._told
+        self._told = set(changes)
+        *keys, times = (column.combine_chunks() for column in rows.columns)
+        self._since = max(self._since, in_utc(times[-1].as_py()) - _SLACK)
+        if rows.num_rows > MOST_CHANGES:
+            return ChangedKeys(None)
+        new = pa.array([change not in before for change in changes])
+        return ChangedKeys([key.filter(new) for key in keys]) if self._told - before else None
 
 
 class Freshness:

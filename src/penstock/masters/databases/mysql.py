@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import datetime
 
 import numpy as np
 import pyarrow as pa
 
+from penstock.errors import OptionError
 from penstock.keys import Int64s
 from penstock.masters.databases.address import TableAddress
+from penstock.masters.databases.freshness import MOST_CHANGES, ChangeFeed, UpdatedAt
 from penstock.masters.databases.mysql_catalog import MysqlCatalog, quoted
 from penstock.masters.databases.mysql_connection import MysqlConnection
 from penstock.masters.databases.mysql_literals import lists, tuples
 from penstock.masters.databases.mysql_rows import BUFFER_BYTES, CELL_BYTES
 from penstock.masters.databases.mysql_types import asked_as
 from penstock.masters.databases.sql_columns import SqlColumn
-from penstock.masters.databases.table import KeyRange, KeyRanges, TableShape, Walk
+from penstock.masters.databases.table import (
+    KeyRanges,
+    TableShape,
+    Walk,
+    keys_to_ask_for,
+    rows_per_page,
+)
 
 _RANGES_PER_STATEMENT = 200
-_ALL = 2**64 - 1
-"""A LIMIT that is none: without one, the order inside a UNION is not kept."""
 _BESIDE = 64
 """Bytes that the protocol and UNION ALL take, at most."""
 
@@ -42,6 +50,12 @@ class MysqlTable:
         self.place = str(address)
         timeout = float(options.get("timeout", 60.0))
         self._server = MysqlConnection(address.server, self.place, timeout)
+        self._updated_at: str | None = options.get("updated_at")
+        if options.get("publication") is not None:
+            raise OptionError(
+                f"{self.place}: publication=… is PostgreSQL's. Name a column that has the time of "
+                "each row's last change: updated_at=…"
+            )
         self.shape: TableShape
 
     def describe(self) -> TableShape:
@@ -51,7 +65,34 @@ class MysqlTable:
         self._source, self._conditions = catalog.source, catalog.conditions
         self._keys, self._order = catalog.keys, catalog.order
         self._ordered_keys = [catalog.keys[i] for i in catalog.order]
+        self._catalog = catalog
         return self.shape
+
+    def feed(self) -> ChangeFeed | None:
+        """What tells of changes, where one was asked for."""
+        if self._updated_at is None:
+            return None
+        name = quoted(self._updated_at)
+        time = self._catalog.time_column(self._updated_at)
+        columns = [*(k.column for k in self._keys), replace(time, name="at")]
+        keys = [f"{asked_as(k.column, k.name)} AS {k.name}" for k in self._keys]
+        # Not by the key's index, which statements are told to use otherwise.
+        source = f"FROM {self._catalog.relation} WHERE "
+
+        def latest() -> datetime | None:
+            where = " AND ".join(self._conditions) or "TRUE"
+            asked = self._server.ask(f"SELECT MAX({name}) AS at {source}{where}", columns[-1:])
+            found: datetime | None = asked.column(0)[0].as_py()
+            return found
+
+        def since(moment: datetime) -> pa.Table:
+            later = f"{name} >= '{moment:%Y-%m-%d %H:%M:%S.%f}'"
+            where = " AND ".join([*self._conditions, *self._known, later])
+            listed = ", ".join([*keys, f"{name} AS at"])
+            tail = f" ORDER BY {name} LIMIT {MOST_CHANGES + 1}"
+            return self._server.ask(f"SELECT {listed} {source}{where}{tail}", columns)
+
+        return UpdatedAt(self._updated_at, latest, since)
 
     # -- its rows ---------------------------------------------------------------------------
 
@@ -88,7 +129,8 @@ class MysqlTable:
             parts.append(found)
         ordered = [pa.concat_arrays([p[i] for p in parts]) for i in range(len(keys))]
         fences = [ordered[self._order.index(i)] for i in range(len(keys))]
-        return Walk(fences, self._rows_per_page(fences, page_rows))
+        rows = rows_per_page(fences, page_rows, self._count, unique=self.shape.unique)
+        return Walk(fences, rows)
 
     @property
     def _names(self) -> list[str]:
@@ -103,39 +145,26 @@ class MysqlTable:
         columns = [k.column for k in self._ordered_keys]
         return [c.combine_chunks() for c in self._server.ask(statement, columns).columns]
 
-    def _rows_per_page(self, fences: list[pa.Array], page_rows: int) -> Int64s:
-        pages = len(fences[0])
-        if not pages:
-            return np.zeros(0, dtype=np.int64)
-        if self.shape.unique:
-            rows = np.full(pages, page_rows, dtype=np.int64)
-            rows[-1] = self._count(KeyRanges(fences, [KeyRange(pages - 1 or None, None)]))[0]
-            return rows
-        return self._count(
-            KeyRanges(
-                fences,
-                [KeyRange(i or None, None if i == pages - 1 else i + 1) for i in range(pages)],
-            )
-        )
-
     def _count(self, ranges: KeyRanges) -> Int64s:
         column = SqlColumn("n", "bigint", pa.int64())
         asked = [
             self._server.ask(statement, [column])
-            for statement in self._statements(ranges, "COUNT(*) AS n", "")
+            for statement in self._statements(ranges, "COUNT(*) AS n", ordered=False)
         ]
         return pa.concat_tables(asked).column(0).to_numpy()
 
     def read(self, ranges: KeyRanges, columns: Sequence[str]) -> pa.Table:
-        """These columns of the rows of these ranges, in their order; of no range, some rows."""
+        """These columns of the rows of these ranges, in their order; of no range, some rows.
+
+        Of a range that has more rows than its limit, one row more than that.
+        """
         wanted = [self.columns[name] for name in columns]
         if not ranges.ranges:
             return self._server.ask(self._select(self._list(wanted), [], " LIMIT 2048"), wanted)
-        tail = f"{self._by} LIMIT {_ALL}"
-        statements = self._statements(ranges, self._list(wanted), tail)
+        statements = self._statements(ranges, self._list(wanted), ordered=True)
         return pa.concat_tables([self._server.ask(text, wanted) for text in statements])
 
-    def _statements(self, ranges: KeyRanges, selected: str, tail: str) -> Iterator[str]:
+    def _statements(self, ranges: KeyRanges, selected: str, *, ordered: bool) -> Iterator[str]:
         """Statements of many ranges each, one behind the other by UNION ALL.
 
         Ranges with OR between them are each compared with each row, which takes ten times as long
@@ -149,6 +178,8 @@ class MysqlTable:
         for wanted in ranges.ranges:
             limits = [(wanted.low, ">="), (wanted.high, "<")]
             ends = [_compared(self._names, bounds[b], how) for b, how in limits if b is not None]
+            # The limit also keeps the order, which a UNION would do without.
+            tail = f"{self._by} LIMIT {wanted.most + 1}" if ordered else ""
             selects.append(self._select(selected, [*self._known, *ends], tail))
         most = self._server.most_bytes - _BESIDE
         while selects:
@@ -160,13 +191,10 @@ class MysqlTable:
     def find(self, keys: Sequence[pa.Array], columns: Sequence[str]) -> pa.Table:
         """These columns of the rows with one of these keys, by the database's own equality."""
         wanted = [self.columns[name] for name in columns]
-        possible = np.ones(len(keys[0]), dtype=np.bool_)
-        for key, values in zip(self._keys, keys, strict=True):
-            possible &= key.column.can_hold(values)
-        if not possible.any():
+        asked_for = keys_to_ask_for([k.column for k in self._keys], keys)
+        if asked_for is None:
             return pa.schema([c.field for c in wanted]).empty_table()
-        if not possible.all():
-            keys = [values.filter(pa.array(possible)) for values in keys]
+        keys = asked_for
         asked = tuples([k.literals(v) for k, v in zip(self._keys, keys, strict=True)])
         names = [k.name for k in self._keys]
         of = names[0] if len(names) == 1 else f"({', '.join(names)})"

@@ -115,7 +115,7 @@ class MysqlCatalog:
     @property
     def source(self) -> str:
         """The table, as a statement's FROM names it."""
-        return self._relation + self._hint
+        return self.relation + self._hint
 
     @property
     def conditions(self) -> list[str]:
@@ -127,10 +127,11 @@ class MysqlCatalog:
     ) -> TableShape:
         found = self._found(name)
         where = {"schema": _text(found["schema"]), "name": _text(found["name"])}
-        self._relation = f"{quoted(str(found['schema']))}.{quoted(str(found['name']))}"
+        self.relation = f"{quoted(str(found['schema']))}.{quoted(str(found['name']))}"
         columns = self._ask(_COLUMNS.format(**where))
         names = [str(c["name"]) for c in columns]
         indexes = self._ask(_INDEXES.format(**where))
+        self._known, self._leading = columns, [i.leading[0] for i in _usable(indexes)]
         key = wanted_key or self._primary_key(indexes)
         chosen = names if wanted is None else wanted
         for column in (*key, *chosen):
@@ -238,7 +239,7 @@ class MysqlCatalog:
         listed = ", ".join(
             quoted(n) + "(100)" * str(known[n]["base"]).endswith(("text", "blob")) for n in key
         )
-        return f"CREATE INDEX {quoted('by_' + '_'.join(key))} ON {self._relation} ({listed});"
+        return f"CREATE INDEX {quoted('by_' + '_'.join(key))} ON {self.relation} ({listed});"
 
     def _unordered(self, key: Sequence[str], known: dict[str, Row]) -> str:
         """Why the order of these key columns cannot be known here."""
@@ -263,7 +264,7 @@ class MysqlCatalog:
         collation = "utf8mb4_nopad_bin" if self._server.is_mariadb else "utf8mb4_0900_bin"
         exact = quoted(f"{name}_exact")
         return (
-            f"ALTER TABLE {self._relation} ADD COLUMN {exact} varchar({width}) CHARACTER SET "
+            f"ALTER TABLE {self.relation} ADD COLUMN {exact} varchar({width}) CHARACTER SET "
             f"utf8mb4 COLLATE {collation} AS ({quoted(name)}) VIRTUAL, ADD INDEX ({exact});"
         )
 
@@ -273,7 +274,7 @@ class MysqlCatalog:
         asked = [f"{k.name} = {v}" for k, v in zip(self.keys, some, strict=True)]
         where = " AND ".join([*self.conditions, *asked])
         selected = ", ".join(asked_as(c, quoted(c.name)) for c in self.columns.values())
-        steps = self._ask(f"EXPLAIN SELECT {selected} FROM {self._relation} WHERE {where}")
+        steps = self._ask(f"EXPLAIN SELECT {selected} FROM {self.relation} WHERE {where}")
         for step in steps:
             scans = step["type"] in ("ALL", "index") and step["possible_keys"] is None
             if scans and not str(step["table"]).startswith("<"):
@@ -284,11 +285,32 @@ class MysqlCatalog:
                 )
         why = self._unordered(key, known)
         by = ", ".join(k.name for k in self.keys)
-        walked = self._ask(f"EXPLAIN SELECT {by} FROM {self._relation} ORDER BY {by} LIMIT 1")
+        walked = self._ask(f"EXPLAIN SELECT {by} FROM {self.relation} ORDER BY {by} LIMIT 1")
         extra = " ".join(str(step["extra"]) for step in walked)
         if not why and (len(walked) > 1 or "filesort" in extra or "temporary" in extra):
             why = "it is a view whose rows are not found in the key's order by an index."
         return why
+
+    def time_column(self, name: str) -> SqlColumn:
+        """The column of times by which changes are found: indexed, or each look at it would read
+        the whole table.
+        """
+        known = {str(c["name"]): c for c in self._known}
+        if name not in known:
+            raise SchemaError.missing_column(name, known, self._place)
+        base, declared = str(known[name]["base"]), str(known[name]["declared"])
+        if base not in ("datetime", "timestamp"):
+            raise OptionError(
+                f"updated_at={name!r} of {self._place} is {declared}; it must be a datetime or a "
+                "timestamp."
+            )
+        if name not in self._leading:
+            raise MasterError(
+                f"{self._place} has no index on {name!r}, so each look for changes would read the "
+                f"whole table. Create one: CREATE INDEX {quoted('by_' + name)} ON {self.relation} "
+                f"({quoted(name)});"
+            )
+        return column_of(name, base, declared)
 
     def _counted(self) -> int:
         where = f" WHERE {self.conditions[0]}" if self.conditions else ""

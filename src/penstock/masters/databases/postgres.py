@@ -11,10 +11,16 @@ from penstock.keys import Int64s
 from penstock.masters.databases.address import TableAddress
 from penstock.masters.databases.freshness import ChangeFeed
 from penstock.masters.databases.postgres_catalog import PostgresCatalog, quoted
-from penstock.masters.databases.postgres_changes import LogicalSlot, UpdatedAt
+from penstock.masters.databases.postgres_changes import LogicalSlot, updated_at
 from penstock.masters.databases.postgres_connection import PostgresConnection
 from penstock.masters.databases.sql_columns import SqlColumn, brought_in
-from penstock.masters.databases.table import KeyRange, KeyRanges, TableShape, Walk
+from penstock.masters.databases.table import (
+    KeyRanges,
+    TableShape,
+    Walk,
+    keys_to_ask_for,
+    rows_per_page,
+)
 
 _FENCES_PER_STATEMENT = 2000
 _CELL_BYTES = 24
@@ -58,7 +64,7 @@ class PostgresTable:
         if self._publication is not None:
             return LogicalSlot(self._server, self._catalog, self._publication, self.place)
         if self._updated_at is not None:
-            return UpdatedAt(self._server, self._catalog, self._updated_at, self.place)
+            return updated_at(self._server, self._catalog, self._updated_at, self.place)
         return None
 
     # -- its rows ---------------------------------------------------------------------------
@@ -108,7 +114,8 @@ class PostgresTable:
             parts.append(found)
         ordered = [pa.concat_arrays([p[i] for p in parts]) for i in range(len(keys))]
         fences = [ordered[self._order.index(i)] for i in range(len(keys))]
-        return Walk(fences, self._rows_per_page(fences, page_rows))
+        rows = rows_per_page(fences, page_rows, self._count, unique=self.shape.unique)
+        return Walk(fences, rows)
 
     def _fences(self, statement: str, start: pa.RecordBatch | None) -> list[pa.Array]:
         columns = [
@@ -117,21 +124,6 @@ class PostgresTable:
         ]
         rows = brought_in(self._server.ask(statement, start), columns, self.place)
         return [c.combine_chunks() for c in rows.columns]
-
-    def _rows_per_page(self, fences: list[pa.Array], page_rows: int) -> Int64s:
-        pages = len(fences[0])
-        if not pages:
-            return np.zeros(0, dtype=np.int64)
-        if self.shape.unique:
-            rows = np.full(pages, page_rows, dtype=np.int64)
-            rows[-1] = self._count(KeyRanges(fences, [KeyRange(pages - 1 or None, None)]))[0]
-            return rows
-        return self._count(
-            KeyRanges(
-                fences,
-                [KeyRange(i or None, None if i == pages - 1 else i + 1) for i in range(pages)],
-            )
-        )
 
     def _count(self, ranges: KeyRanges) -> Int64s:
         statement, bound = self._statement(ranges, "count(*) AS n", ordered=False)
@@ -212,13 +204,10 @@ class PostgresTable:
     def find(self, keys: Sequence[pa.Array], columns: Sequence[str]) -> pa.Table:
         """These columns of the rows with one of these keys, by the database's own equality."""
         wanted = [self.columns[name] for name in columns]
-        possible = np.ones(len(keys[0]), dtype=np.bool_)
-        for key, values in zip(self._keys, keys, strict=True):
-            possible &= key.column.can_hold(values)
-        if not possible.any():
+        asked_for = keys_to_ask_for([k.column for k in self._keys], keys)
+        if asked_for is None:
             return pa.schema([c.field for c in wanted]).empty_table()
-        if not possible.all():
-            keys = [values.filter(pa.array(possible)) for values in keys]
+        keys = asked_for
         bound = pa.RecordBatch.from_arrays(
             [_as_list(values) for values in keys], names=[str(i) for i in range(len(keys))]
         )

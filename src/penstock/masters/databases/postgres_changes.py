@@ -5,12 +5,13 @@ from __future__ import annotations
 import struct
 import uuid
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
 
 from penstock.errors import MasterError
-from penstock.masters.databases.freshness import MOST_CHANGES, ChangedKeys
+from penstock.masters.databases.freshness import MOST_CHANGES, ChangedKeys, UpdatedAt
 from penstock.masters.databases.postgres_catalog import KeyColumn, PostgresCatalog, quoted
 from penstock.masters.databases.postgres_connection import PostgresConnection
 from penstock.masters.databases.sql_columns import SqlColumn, brought_in
@@ -34,8 +35,6 @@ SELECT c.relreplident::text AS kind,
         WHERE i.indrelid = c.oid
           AND CASE c.relreplident WHEN 'i' THEN i.indisreplident ELSE i.indisprimary END) AS columns
 FROM pg_class c WHERE c.oid = $1::oid"""
-_SLACK = 10
-"""Seconds that a transaction may have been under way when it set the time and committed."""
 
 
 class LogicalSlot:
@@ -78,46 +77,34 @@ class LogicalSlot:
         return ChangedKeys(_typed_keys(self._server, self._keys, rows, self._place))
 
 
-class UpdatedAt:
-    """Keys of rows whose time is later than what was seen. Deleted rows are not seen."""
+def updated_at(
+    server: PostgresConnection, catalog: PostgresCatalog, column: str, place: str
+) -> UpdatedAt:
+    """The feed of a column of times."""
+    base, keys = catalog.time_column(column), catalog.keys
+    name, source = f"t.{quoted(column)}", catalog.source("t")
+    here = pa.timestamp("us", "UTC") if base == "timestamptz" else pa.timestamp("us")
+    columns = [
+        *(SqlColumn(f"k{i}", k.column.declared, k.column.type) for i, k in enumerate(keys)),
+        SqlColumn("at", base, here),
+    ]
+    listed = ", ".join(
+        f"{k.of('t')}{'::text' * k.column.as_text} AS k{i}" for i, k in enumerate(keys)
+    )
 
-    def __init__(
-        self, server: PostgresConnection, catalog: PostgresCatalog, column: str, place: str
-    ) -> None:
-        self._server, self._catalog, self._place = server, catalog, place
-        self.described = f"the column {column} (deleted rows are not seen)"
-        self._type = catalog.time_column(column)
-        self._column = f"t.{quoted(column)}"
-        self._since: pa.Array | None = None
+    def latest() -> datetime | None:
+        found: datetime | None = server.ask(f"SELECT max({name}) AS at FROM {source}")[0][0].as_py()
+        return found
 
-    def poll(self) -> ChangedKeys | None:
-        keys, time = self._catalog.keys, self._column
-        if self._since is None:
-            asked = self._server.ask(
-                f"SELECT (clock_timestamp() - interval '{_SLACK} s')::{self._type} AS t"
-            )
-            self._since = asked.column(0).combine_chunks()
-            return ChangedKeys(None)
-        listed = ", ".join(
-            f"{k.of('t')}{'::text' * k.column.as_text} AS k{i}" for i, k in enumerate(keys)
+    def since(moment: datetime) -> pa.Table:
+        rows = server.ask(
+            f"SELECT {listed}, {name} AS at FROM {source} WHERE {name} >= $1 ORDER BY {name} "
+            f"LIMIT {MOST_CHANGES + 1}",
+            pa.record_batch([pa.array([moment], pa.timestamp("us", "UTC")).cast(here)], ["at"]),
         )
-        bound = pa.RecordBatch.from_arrays([self._since], names=["since"])
-        rows = self._server.ask(
-            f"SELECT {listed}, max({time}) OVER () - interval '{_SLACK} s' AS latest "
-            f"FROM {self._catalog.source('t')} WHERE {time} >= $1 LIMIT {MOST_CHANGES + 1}",
-            bound,
-        )
-        if not rows.num_rows:
-            return None
-        latest = rows.column(len(keys)).combine_chunks()[:1]
-        if latest.type != self._since.type:
-            latest = latest.cast(self._since.type)
-        self._since = latest if latest[0].as_py() > self._since[0].as_py() else self._since
-        if rows.num_rows > MOST_CHANGES:
-            return ChangedKeys(None)
-        columns = [SqlColumn(f"k{i}", k.column.declared, k.column.type) for i, k in enumerate(keys)]
-        found = brought_in(rows.select(range(len(keys))), columns, self._place)
-        return ChangedKeys([c.combine_chunks() for c in found.columns])
+        return brought_in(rows, columns, place)
+
+    return UpdatedAt(column, latest, since)
 
 
 def _bound(*values: object) -> pa.RecordBatch:

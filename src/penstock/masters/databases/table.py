@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+import numpy as np
 import pyarrow as pa
 
 from penstock.keys import Int64s
 from penstock.masters.databases.freshness import ChangeFeed
+from penstock.masters.databases.sql_columns import SqlColumn
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,43 @@ class KeyRanges:
 
     fences: Sequence[pa.Array]
     ranges: list[KeyRange] = field(default_factory=list)
+
+
+def ranges_of_pages(fences: Sequence[pa.Array], first: int = 0) -> KeyRanges:
+    """Each page from one on as a range of its own."""
+    pages = len(fences[0])
+    return KeyRanges(
+        fences,
+        [KeyRange(i or None, None if i == pages - 1 else i + 1) for i in range(first, pages)],
+    )
+
+
+def rows_per_page(
+    fences: Sequence[pa.Array],
+    page_rows: int,
+    count: Callable[[KeyRanges], Int64s],
+    *,
+    unique: bool,
+) -> Int64s:
+    """The rows of each page; where keys are unique, only the last one has to be counted."""
+    if not len(fences[0]):
+        return np.zeros(0, dtype=np.int64)
+    if not unique:
+        return count(ranges_of_pages(fences))
+    last = count(ranges_of_pages(fences, len(fences[0]) - 1))
+    return np.append(np.full(len(fences[0]) - 1, page_rows, dtype=np.int64), last)
+
+
+def keys_to_ask_for(
+    columns: Sequence[SqlColumn], keys: Sequence[pa.Array]
+) -> Sequence[pa.Array] | None:
+    """Those keys that the columns could hold; None where there are none."""
+    possible = np.ones(len(keys[0]), dtype=np.bool_)
+    for column, values in zip(columns, keys, strict=True):
+        possible &= column.can_hold(values)
+    if possible.all():
+        return keys if len(keys[0]) else None
+    return [values.filter(pa.array(possible)) for values in keys] if possible.any() else None
 
 
 class Table(Protocol):
