@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from tests.masters.lake.tables import LAKES, LakeTables
 from tests.servers.postgres import PostgresMasters
 from tests.servers.tables import Opened
 
@@ -60,7 +61,11 @@ def maker_of(
     def maker(name: str) -> MakeMaster:
         if name in makers:
             return makers[name]
-        made = PostgresMasters(request.getfixturevalue("postgres"))
+        made: PostgresMasters | LakeTables
+        if name == "postgres":
+            made = PostgresMasters(request.getfixturevalue("postgres"))
+        else:
+            made = LAKES[name](tmp_path)
         opened.append(made)
         return made
 

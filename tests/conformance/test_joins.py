@@ -13,7 +13,7 @@ from penstock.testing import KEY_KINDS, Case, applies, pairwise
 from penstock.testing.cases import MakeMaster
 from penstock.testing.checks import EVERY_KIND, HASHED_KINDS, SOME_KINDS, CheckFunction
 
-MASTERS = ("memory", "page_file", "page_file_buffered", "crippled", "postgres")
+MASTERS = ("memory", "page_file", "page_file_buffered", "crippled", "postgres", "parquet", "delta")
 NOT_OF_DATABASES = ("every_column_type", "refresh_keeps_the_budget")
 """They have other types, and the bytes of their pages are estimates; both have tests elsewhere."""
 CHECKS = {check.__name__: check for check in (*EVERY_KIND, *HASHED_KINDS, *SOME_KINDS)}

@@ -16,11 +16,20 @@ _numbers = count()
 
 
 DATABASES = ("postgres",)
+LAKES = ("parquet", "delta")
 
 
 def kind_on(master: str, name: str) -> KeyKind:
-    """A kind of key; on a database, without texts that it cannot hold, which have a zero."""
+    """A kind of key in the types that the master has; on a database, without texts that it cannot
+    hold, which have a zero.
+    """
     kind = KEY_KINDS[name]
+    if master in LAKES:
+        return replace(
+            kind,
+            stream=tuple(_plainer(t) if master == "delta" else t for t in kind.stream),
+            master=tuple(_plainer(t) if master == "delta" else _in_parquet(t) for t in kind.master),
+        )
     if master not in DATABASES:
         return kind
     edges = tuple(e for e in kind.edges if not any(isinstance(v, str) and "\0" in v for v in e))
@@ -30,6 +39,11 @@ def kind_on(master: str, name: str) -> KeyKind:
         stream=tuple(map(_plainer, kind.stream)),
         master=tuple(map(_plainer, kind.master)),
     )
+
+
+def _in_parquet(t: pa.DataType) -> pa.DataType:
+    """Parquet has no times in seconds."""
+    return pa.timestamp("ms") if t == pa.timestamp("s") else t
 
 
 def _plainer(t: pa.DataType) -> pa.DataType:

@@ -17,6 +17,7 @@ from penstock.masters.databases.key_order import HashParts, KeyFences
 from penstock.masters.databases.page_or_keys import PageOrKeys
 from penstock.masters.databases.table import KeyRange, KeyRanges, Table, Walk
 from penstock.masters.forks import renew_after_fork
+from penstock.masters.info import TableInfo
 from penstock.masters.matching import WantedKeys
 from penstock.masters.requests import column_numbers, keys_for, no_rows, page_numbers, ranges
 from penstock.memory import in_one_piece
@@ -291,6 +292,29 @@ class DatabaseMaster:
                 return None
             self._measure()
             return Changes(self.version)
+
+    def info(self) -> TableInfo:
+        """The table in numbers; asks nothing."""
+        table = self._in_use()
+        return TableInfo(
+            address=table.place,
+            kind=type(table).__name__.removesuffix("Table"),
+            key=self.key,
+            schema=self.schema,
+            rows=self.num_rows,
+            data_bytes=self.data_nbytes,
+            pages=self.num_pages,
+            page_is=f"{self.page_rows:,} rows each, a range of keys",
+            index_bytes=self.index_nbytes,
+            largest_page_bytes=self.max_page_nbytes,
+            largest_page_rows=self.max_page_rows,
+            changes="time alone",
+            version=self.version,
+            paged=not self.looks_up_only,
+            unpaged_because=table.shape.unordered,
+            unique=self.unique,
+            staleness_seconds=self.staleness,
+        )
 
 
 def _fixed_nbytes(schema: pa.Schema) -> int | None:
