@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
-from itertools import count
+from itertools import count, pairwise
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from deltalake import Schema
+from deltalake.transaction import AddAction, create_table_with_add_actions
 from tests.servers.tables import Opened
 
 from penstock.masters import DeltaMaster, Master, ParquetMaster
 
-ROWS = 20
-"""Rows of a row group."""
+GROUPS = 7
+"""Row groups of a file: about 20 rows each in the tables of the checks."""
 
 
 def by_key(table: pa.Table, key: Sequence[str]) -> pa.Table:
@@ -35,6 +38,21 @@ class LakeTables(Opened):
         return self._folder / f"lake-{next(self._numbers)}"
 
 
+def write_parquet(table: pa.Table, path: Path, key: Sequence[str]) -> None:
+    """A file of GROUPS row groups, none of which ends within a key.
+
+    Only the key has statistics, and tables of more rows have no more row groups: what is known of
+    each counts against the budget, and the checks leave little to spare.
+    """
+    keys = list(zip(*(table.column(name).to_pylist() for name in key), strict=True))
+    starts = [i for i in range(len(keys)) if not i or keys[i] != keys[i - 1]]
+    wanted = [len(keys) * part // GROUPS for part in range(GROUPS)]
+    cuts = sorted({min(starts, key=lambda start: abs(start - want)) for want in wanted if starts})
+    with pq.ParquetWriter(path, table.schema, write_statistics=list(key)) as writer:
+        for start, end in pairwise([*cuts, len(keys)]):
+            writer.write_table(table.slice(start, end - start))
+
+
 class ParquetTables(LakeTables):
     """Folders of two files, the second half of the rows in the one that is listed first."""
 
@@ -42,22 +60,25 @@ class ParquetTables(LakeTables):
         rows, folder = by_key(table, key), self.next_folder()
         folder.mkdir()
         half = rows.num_rows // 2
-        pq.write_table(rows.slice(half), folder / "a.parquet", row_group_size=ROWS)
-        pq.write_table(rows.slice(0, half), folder / "b.parquet", row_group_size=ROWS)
+        write_parquet(rows.slice(half), folder / "a.parquet", key)
+        write_parquet(rows.slice(0, half), folder / "b.parquet", key)
         return self.keep(ParquetMaster(folder, list(key), page_bytes=1))
 
 
 class DeltaTables(LakeTables):
-    """Delta tables of two versions, with a file each."""
+    """Delta tables of two files, which deltalake's own writer would not cut at keys."""
 
     def __call__(self, table: pa.Table, key: Sequence[str]) -> Master:
-        from deltalake import WriterProperties, write_deltalake
-
         rows, folder = storable(by_key(table, key)), self.next_folder()
+        folder.mkdir()
         half = rows.num_rows // 2
-        small = WriterProperties(max_row_group_size=ROWS)
-        for part in (rows.slice(half), rows.slice(0, half)):
-            write_deltalake(folder, part, mode="append", writer_properties=small)
+        added = []
+        for name, part in (("a", rows.slice(half)), ("b", rows.slice(0, half))):
+            path = folder / f"{name}.parquet"
+            write_parquet(part, path, key)
+            stats = json.dumps({"numRecords": part.num_rows})
+            added.append(AddAction(path.name, path.stat().st_size, {}, 0, True, stats))
+        create_table_with_add_actions(str(folder), Schema.from_arrow(rows.schema), added)
         return self.keep(DeltaMaster(folder, list(key), page_bytes=1))
 
 
