@@ -127,12 +127,19 @@ def _on_this_machine(place: str, ours: dict[str, str], has_key: bool) -> LakeAdd
         if (path / LOG).is_dir():
             return _made("delta", place, ours)
         is_table = ours or has_key or any(path.rglob("*.parquet"))
-    elif path.is_file():
-        with path.open("rb") as file:
-            is_table = file.read(4) == _MAGIC or path.suffix.lower() == ".parquet"
     else:
-        is_table = ours or has_key or path.suffix.lower() == ".parquet"
+        is_table = path.suffix.lower() == ".parquet" or (
+            _begins_as_parquet(path) if path.is_file() else ours or has_key
+        )
     return _made("parquet", place, ours) if is_table else None
+
+
+def _begins_as_parquet(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return file.read(len(_MAGIC)) == _MAGIC
+    except OSError:  # whoever opens it says so
+        return False
 
 
 def _local(place: str) -> str:

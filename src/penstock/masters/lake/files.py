@@ -46,6 +46,10 @@ class ParquetFiles:
 
         return self._with(file, look)
 
+    def row_groups(self, file: LakeFile) -> int:
+        """How many row groups the file has."""
+        return self._with(file, lambda opened: int(opened.file.metadata.num_row_groups))
+
     def read(
         self, file: LakeFile, numbers: Sequence[int], wanted: pa.Schema
     ) -> tuple[pa.Table, int]:

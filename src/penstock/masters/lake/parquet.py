@@ -117,7 +117,7 @@ class ParquetFolder:
             dataset.ParquetFileFormat(),
             options,
         )
-        schema: pa.Schema = factory.inspect()
+        schema: pa.Schema = factory.inspect(fragments=1)
         fragments = factory.finish(schema).get_fragments()
         told = {f.path: dataset.get_partition_keys(f.partition_expression) for f in fragments}
         names = {name for keys in told.values() for name in keys}
