@@ -19,6 +19,34 @@ GROUPS = 7
 """Row groups of a file: about 20 rows each in the tables of the checks."""
 
 
+ROWS = 1_000
+
+
+def products(first: int = 0, last: int = ROWS, price: int = 0) -> pa.Table:
+    ids = range(first, last)
+    return pa.table(
+        {
+            "id": pa.array(ids, pa.int64()),
+            "price": pa.array([i * 2 + price for i in ids], pa.int64()),
+            "name": pa.array([f"product {i}" for i in ids]),
+        }
+    )
+
+
+def write(table: pa.Table, path: Path, rows: int = 100, **options: object) -> Path:
+    """A Parquet file with row groups of so many rows."""
+    path.parent.mkdir(exist_ok=True, parents=True)
+    pq.write_table(table, path, row_group_size=rows, **options)
+    return path
+
+
+def rows_of(master: Master, columns: Sequence[str] | None = None) -> list[dict[str, object]]:
+    """The rows of all pages."""
+    read = master.read(range(master.num_pages), columns or master.schema.names)
+    found: list[dict[str, object]] = read.to_pylist()
+    return found
+
+
 def by_key(table: pa.Table, key: Sequence[str]) -> pa.Table:
     """The rows in the order of their keys; those without one at the end."""
     return table.sort_by([(name, "ascending") for name in key])

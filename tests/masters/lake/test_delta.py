@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, WriterProperties, write_deltalake
+from tests.masters.lake.tables import products, rows_of
 
 from penstock.errors import MasterError, MissingPackageError, OptionError
 from penstock.joins import HybridJoin, RootJoin
@@ -19,12 +20,6 @@ from penstock.masters import DeltaMaster, PageFileMaster, build_master, open_mas
 from penstock.testing.oracle import assert_same_rows, plain_join
 
 SMALL = WriterProperties(max_row_group_size=50)
-
-
-def products(first: int = 0, last: int = 1_000, price: int = 0) -> pa.Table:
-    ids = range(first, last)
-    prices = [i * 2 + price for i in ids]
-    return pa.table({"id": pa.array(ids, pa.int64()), "price": pa.array(prices, pa.int64())})
 
 
 def append(table: pa.Table, folder: Path, **options: object) -> None:
@@ -37,13 +32,6 @@ def folder(tmp_path: Path) -> Path:
     for number in range(4):
         append(products(number * 250, number * 250 + 250), tmp_path / "table")
     return tmp_path / "table"
-
-
-def rows_of(master: DeltaMaster) -> list[dict[str, object]]:
-    found: list[dict[str, object]] = master.read(
-        range(master.num_pages), master.schema.names
-    ).to_pylist()
-    return found
 
 
 def test_a_row_group_is_a_page(folder: Path) -> None:
@@ -155,13 +143,13 @@ def test_partitions(tmp_path: Path) -> None:
 
 
 def test_columns_that_came_later(folder: Path) -> None:
-    wider = products(1_000, 1_010).append_column("name", pa.array(["new"] * 10))
+    wider = products(1_000, 1_010).append_column("note", pa.array(["new"] * 10))
     with DeltaMaster(folder, "id") as before:
         append(wider, folder, schema_mode="merge")
         before.refresh()
-        assert (before.num_rows, before.schema.names) == (1_010, ["id", "price"])
+        assert (before.num_rows, before.schema.names) == (1_010, ["id", "price", "name"])
     with DeltaMaster(folder, "id") as master:
-        found = master.look_up(pa.array([5, 1_005]), ["name"])["name"].to_pylist()
+        found = master.look_up(pa.array([5, 1_005]), ["note"])["note"].to_pylist()
         assert found == [None, "new"]
 
 

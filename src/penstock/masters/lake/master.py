@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from penstock.errors import MasterError, StateError
+from penstock.errors import MasterError, StateError, counted
 from penstock.keys import HASH_SEED, Int64s, Keys, codes_of, is_exact
 from penstock.masters.base import Changes, PageNumbers, ReadCount
 from penstock.masters.forks import renew_after_fork
@@ -348,7 +348,7 @@ class LakeMaster:
     def info(self) -> TableInfo:
         """The table in numbers; reads nothing."""
         version = self._in_use()
-        groups = sum(map(len, version.groups))
+        groups = counted(sum(map(len, version.groups)), "row group")
         return TableInfo(
             address=self._table.place,
             kind=self._table.kind,
@@ -357,7 +357,7 @@ class LakeMaster:
             rows=self.num_rows,
             data_bytes=self.data_nbytes,
             pages=self.num_pages,
-            page_is=f"{groups:,} row groups in {len(version.groups):,} files",
+            page_is=f"{groups} in {counted(len(version.groups), 'file')}",
             index_bytes=self.index_nbytes,
             largest_page_bytes=self.max_page_nbytes,
             largest_page_rows=self.max_page_rows,
