@@ -272,6 +272,13 @@ def test_a_budget_too_small_for_a_row_group(tmp_path: Path) -> None:
         pytest.raises(BudgetError, match="write the table with smaller row groups"),
     ):
         HybridJoin(budget="120kB").build(master, schema, on="id")
+    several = products().append_column("k", pa.array([i // 7 for i in range(ROWS)]))
+    write(several, tmp_path / "tied.parquet", 100)
+    with (
+        ParquetMaster(tmp_path / "tied.parquet", "k", page_bytes=1) as master,
+        pytest.raises(BudgetError, match=r"end where the key changes.* 7 row groups"),
+    ):
+        HybridJoin(budget="120kB").build(master, pa.schema({"k": pa.int64()}), on="k")
 
 
 # --- life ------------------------------------------------------------------------------------

@@ -123,23 +123,25 @@ def _parsed(text: str, has_key: bool) -> LakeAddress | None:
 
 def _on_this_machine(place: str, ours: dict[str, str], has_key: bool) -> LakeAddress | None:
     path = Path(place)
-    if path.is_dir():
-        if (path / LOG).is_dir():
+    try:
+        is_folder, is_file = path.is_dir(), path.is_file()
+        if is_folder and (path / LOG).is_dir():
             return _made("delta", place, ours)
-        is_table = ours or has_key or any(path.rglob("*.parquet"))
-    else:
-        is_table = path.suffix.lower() == ".parquet" or (
-            _begins_as_parquet(path) if path.is_file() else ours or has_key
-        )
+        is_table = path.suffix.lower() == ".parquet" and not is_folder
+        if is_file:
+            is_table = is_table or _begins_as_parquet(path)
+        else:
+            is_table = is_table or bool(ours) or has_key
+        if is_folder and not is_table:
+            is_table = any(path.rglob("*.parquet"))
+    except OSError:  # whoever opens it says so
+        return None
     return _made("parquet", place, ours) if is_table else None
 
 
 def _begins_as_parquet(path: Path) -> bool:
-    try:
-        with path.open("rb") as file:
-            return file.read(len(_MAGIC)) == _MAGIC
-    except OSError:  # whoever opens it says so
-        return False
+    with path.open("rb") as file:
+        return file.read(len(_MAGIC)) == _MAGIC
 
 
 def _local(place: str) -> str:

@@ -79,12 +79,6 @@ class LakeMaster:
     sample where rows have texts.
     """
 
-    smaller_pages = (
-        "write the table with smaller row groups (64 KiB to 1 MiB each), or copy it into a page "
-        "file (penstock master build)"
-    )
-    """How its pages get smaller, for who has no room for them."""
-
     def __init__(
         self,
         table: LakeTable,
@@ -242,7 +236,6 @@ class LakeMaster:
         batches = []
         for first, last in pairwise(np.append([0], np.cumsum(counts)).tolist()):
             rows = pa.concat_tables(found[first:last])
-            found[first:last] = [rows.slice(0, 0)] * (last - first)
             batches.append(tidy(rows, self.key).select(columns))
         return batches
 
@@ -283,6 +276,20 @@ class LakeMaster:
                 ours = wanted.among([rows.column(n) for n in self.key])
                 found.append(rows.select(list(columns)).filter(pa.array(ours)))
             return pa.concat_batches(found) if found else no_rows(self.schema, columns)
+
+    @property
+    def smaller_pages(self) -> str:
+        """How its pages get smaller, for who has no room for them."""
+        version = self._in_use()
+        largest = int(np.argmax(version.page_nbytes))
+        groups = int(np.diff(version.layout.starts)[largest])
+        copied = "copy it into a page file (penstock master build)"
+        if groups > 1 and self.max_page_nbytes > self._page_size:
+            return (
+                f"write the table with row groups that end where the key changes, or {copied}: the "
+                f"largest page is {groups:,} row groups, each with a key of the next"
+            )
+        return f"write the table with smaller row groups (64 KiB to 1 MiB each), or {copied}"
 
     # -- runs of neighbouring pages, the first run at page 0 ----------------------------------
 
