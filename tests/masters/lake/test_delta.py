@@ -10,8 +10,10 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
-from deltalake import DeltaTable, WriterProperties, write_deltalake
+from deltalake import DeltaTable, Schema, WriterProperties, write_deltalake
+from deltalake.transaction import AddAction, create_table_with_add_actions
 from tests.masters.lake.tables import products, rows_of
 
 from penstock.errors import MasterError, MissingPackageError, OptionError
@@ -151,6 +153,24 @@ def test_columns_that_came_later(folder: Path) -> None:
     with DeltaMaster(folder, "id") as master:
         found = master.look_up(pa.array([5, 1_005]), ["note"])["note"].to_pylist()
         assert found == [None, "new"]
+
+
+def test_old_timestamps(tmp_path: Path) -> None:
+    """Of 96 bits, as Spark writes them, without statistics and without a zone."""
+    moments = pa.array([i * 10**9 for i in range(100)], pa.timestamp("us"))
+    old = pa.table({"at": moments, "v": range(100)})
+    pq.write_table(
+        old, tmp_path / "a.parquet", row_group_size=20, use_deprecated_int96_timestamps=True
+    )
+    size = (tmp_path / "a.parquet").stat().st_size
+    schema = pa.schema({"at": pa.timestamp("us", "UTC"), "v": pa.int64()})
+    added = [AddAction("a.parquet", size, {}, 0, True, '{"numRecords": 100}')]
+    create_table_with_add_actions(str(tmp_path), Schema.from_arrow(schema), added)
+    with DeltaMaster(tmp_path, "at", page_bytes=1) as master:
+        assert master.schema.field("at").type == pa.timestamp("us", "UTC")
+        assert master.num_pages == 5
+        keys = moments.cast(pa.timestamp("us", "UTC"))
+        assert master.look_up(keys.slice(40, 2), ["v"])["v"].to_pylist() == [40, 41]
 
 
 def test_no_rows(folder: Path) -> None:

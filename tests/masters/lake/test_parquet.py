@@ -197,6 +197,27 @@ def test_types_of_keys(tmp_path: Path, column: pa.Array, old: bool) -> None:
         assert master.read([3], ["v"])["v"].to_pylist() == list(range(30, 40))
 
 
+def test_columns_of_several_parts_before_the_key(tmp_path: Path) -> None:
+    """Parquet has a column for each part, and statistics are found all the same."""
+    count = range(200)
+    table = pa.table(
+        {
+            "parts": pa.array([[{"a": i, "b": "x" * (i % 5)}] for i in count]),
+            "by.land": pa.array([[("AT", i)] for i in count], pa.map_(pa.string(), pa.int64())),
+            "by": pa.array([f"name {i}" for i in count]),
+            "id": pa.array(count, pa.int64()),
+        }
+    )
+    write(table, tmp_path / "r.parquet", 20)
+    with ParquetMaster(tmp_path / "r.parquet", "id", page_bytes=1) as master:
+        assert master.num_pages == 10
+        assert rows_of(master) == table.to_pylist()
+        assert rows_of(master, ["by"]) == table.select(["by"]).to_pylist()
+        assert master.max_page_nbytes >= max(
+            master.read([page], table.column_names).nbytes for page in range(10)
+        )
+
+
 def test_folders_that_name_a_column(tmp_path: Path) -> None:
     for number, land in enumerate(("AT", "NZ")):
         part = products(number * 100, number * 100 + 100)
