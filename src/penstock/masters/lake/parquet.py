@@ -109,7 +109,9 @@ class ParquetFolder:
 
         hive = dataset.HivePartitioning.discover(infer_dictionary=False)
         options = dataset.FileSystemFactoryOptions(
-            partition_base_dir=self._path, partitioning=hive, exclude_invalid_files=False
+            partition_base_dir=self._path.rstrip("/"),
+            partitioning=hive,
+            exclude_invalid_files=False,
         )
         factory = dataset.FileSystemDatasetFactory(
             self.system,
