@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from tests.masters.lake.tables import LAKES
 from tests.servers.mariadb import MariadbMasters
 from tests.servers.postgres import PostgresMasters
 from tests.servers.tables import Opened
@@ -61,8 +62,12 @@ def maker_of(
     def maker(name: str) -> MakeMaster:
         if name in makers:
             return makers[name]
-        masters = {"postgres": PostgresMasters, "mariadb": MariadbMasters}[name]
-        made = masters(request.getfixturevalue(name))
+        made: Opened
+        if name in LAKES:
+            made = LAKES[name](tmp_path)
+        else:
+            servers = {"postgres": PostgresMasters, "mariadb": MariadbMasters}
+            made = servers[name](request.getfixturevalue(name))
         opened.append(made)
         return made
 

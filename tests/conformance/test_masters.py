@@ -13,7 +13,16 @@ from penstock.testing.cases import MakeMaster
 from penstock.testing.crippled import CrippledMaster, never
 from penstock.testing.master_checks import MASTER_CHECKS
 
-MASTERS = ("memory", "page_file", "page_file_buffered", "crippled", "postgres", "mariadb")
+MASTERS = (
+    "memory",
+    "page_file",
+    "page_file_buffered",
+    "crippled",
+    "postgres",
+    "mariadb",
+    "parquet",
+    "delta",
+)
 CHECKS = {check.__name__: check for check in MASTER_CHECKS}
 
 

@@ -267,7 +267,7 @@ def test_what_is_not_a_page_file(tmp_path: Path, products: pa.Table) -> None:
         open_master(tmp_path / "text")
     pyarrow.parquet.write_table(products, tmp_path / "r.parquet")
     with pytest.raises(MasterError, match="but a Parquet file"):
-        open_master(tmp_path / "r.parquet")
+        PageFileMaster(tmp_path / "r.parquet")
     with pa.ipc.new_stream(tmp_path / "stream", products.schema) as writer:
         writer.write_table(products)
     with pytest.raises(MasterError, match="but an Arrow stream"):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 
@@ -16,14 +17,22 @@ _numbers = count()
 
 
 DATABASES = ("postgres", "mariadb")
+LAKES = ("parquet", "delta")
 
 
 def kind_on(master: str, name: str) -> KeyKind:
-    """A kind of key; on a database, without texts that it cannot hold, which have a zero.
+    """A kind of key in the types that the master has; on a database, without texts that it cannot
+    hold, which have a zero.
 
     MariaDB's TIMESTAMP begins after 1970 does.
     """
     kind = KEY_KINDS[name]
+    if master in LAKES:
+        return replace(
+            kind,
+            stream=tuple(_plainer(t) if master == "delta" else t for t in kind.stream),
+            master=tuple(_plainer(t) if master == "delta" else _in_parquet(t) for t in kind.master),
+        )
     if master not in DATABASES:
         return kind
     if master == "mariadb" and name == "timestamp_tz":
@@ -36,6 +45,11 @@ def kind_on(master: str, name: str) -> KeyKind:
         stream=tuple(map(_plainer, kind.stream)),
         master=tuple(map(_plainer, kind.master)),
     )
+
+
+def _in_parquet(t: pa.DataType) -> pa.DataType:
+    """Parquet has no times in seconds."""
+    return pa.timestamp("ms") if t == pa.timestamp("s") else t
 
 
 def _plainer(t: pa.DataType) -> pa.DataType:
@@ -95,11 +109,14 @@ def in_micros(table: pa.Table) -> pa.Table:
     return pa.table(columns)
 
 
-class Opened:
-    """Masters that were opened, all closed in the end."""
+class Opened(ABC):
+    """Makes masters of tables, all closed in the end."""
 
     def __init__(self) -> None:
         self._masters: list[Master] = []
+
+    @abstractmethod
+    def __call__(self, table: pa.Table, key: Sequence[str]) -> Master: ...
 
     def keep(self, master: Master) -> Master:
         self._masters.append(master)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -55,6 +56,23 @@ def test_every_kind_of_key(spark: SparkSession, tmp_path: Path, kind: str) -> No
         frame(spark, tables.stream), master=tmp_path / "r.arrow", on=tables.on, on_miss="mark"
     )
     expected = plain_join(tables.stream, tables.master, tables.on, on_miss="mark")
+    assert_same_rows([out.toArrow()], expected.rows)
+
+
+@pytest.mark.parametrize("kind", ["parquet", "delta"])
+def test_tables_of_a_lake(
+    spark: SparkSession, products: pa.Table, tmp_path: Path, kind: str
+) -> None:
+    rows, stream = products.sort_by("sku"), sales(3000)
+    if kind == "parquet":
+        pq.write_table(rows, tmp_path / "r.parquet", row_group_size=100)
+        address = f"{tmp_path}/r.parquet?key=sku"
+    else:
+        write_deltalake = pytest.importorskip("deltalake").write_deltalake
+        write_deltalake(tmp_path / "r", rows)
+        address = f"delta://{tmp_path}/r?key=sku"
+    out = penstock.enrich(frame(spark, stream), master=address, on="sku", on_miss="mark")
+    expected = plain_join(stream, products, "sku", on_miss="mark")
     assert_same_rows([out.toArrow()], expected.rows)
 
 

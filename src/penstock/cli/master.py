@@ -15,7 +15,7 @@ import typer
 from penstock.cli.output import OutputFormat, print_json, text_console
 
 if TYPE_CHECKING:
-    from penstock.masters import MasterInfo
+    from penstock.masters import MasterInfo, TableInfo
 
 app = typer.Typer(
     help="Build, describe and check master data: page files that joins read.", no_args_is_help=True
@@ -59,6 +59,10 @@ _INFO_EXAMPLES = """
     penstock master info products.arrow
 
     penstock master info products.arrow --output json
+
+A folder of Parquet files, or a Delta table, with the key behind it:
+
+    penstock master info 'products/?key=id'
 """
 _VERIFY_EXAMPLES = """
 [bold]Example[/bold]
@@ -77,6 +81,14 @@ class Engine(str, Enum):
 _LEAST_HEAP = 1024**3
 _NEXT_TYPE = re.compile(r",(?=[^,()\[\]=]+=)(?![^(\[]*[)\]])")
 _PathArgument = Annotated[Path, typer.Argument(metavar="PATH", help="A page file.")]
+_MasterArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="MASTER",
+        help="A page file, or a table that is read where it is: a Parquet file, a folder of them, "
+        "a Delta table, a table of a database; a path or a URI.",
+    ),
+]
 _Output = Annotated[
     OutputFormat, typer.Option(metavar="FORMAT", help="text for people, json for programs.")
 ]
@@ -85,10 +97,11 @@ _Output = Annotated[
 @app.command(help=_BUILD_HELP, epilog=_BUILD_EXAMPLES)
 def build(
     source: Annotated[
-        Path,
+        str,
         typer.Argument(
             metavar="SOURCE",
-            help="A CSV, Parquet or Arrow IPC file, or a folder of Parquet files.",
+            help="A CSV, Parquet or Arrow IPC file, a folder of Parquet files, a Delta table, or "
+            "the URI of one of the latter.",
         ),
     ],
     target: Annotated[Path, typer.Argument(metavar="TARGET", help="The page file to write.")],
@@ -136,7 +149,9 @@ def build(
                 "are for CSV files, which one process builds from.",
                 param_hint="'--engine'",
             )
-        _print_info(_build_on_spark(source, target, key, page_bytes, memory, overwrite), output)
+        _print_info(
+            _build_on_spark(Path(source), target, key, page_bytes, memory, overwrite), output
+        )
         return
     with _bar() as show:
         info = build_master(
@@ -210,12 +225,16 @@ def _types(given: list[str]) -> dict[str, str]:
 
 
 @app.command(epilog=_INFO_EXAMPLES)
-def info(path: _PathArgument, output: _Output = OutputFormat.text) -> None:
-    """Say what is in a page file: rows, pages, key, columns, bytes. Reads no pages."""
-    from penstock.masters import PageFileMaster
+def info(master: _MasterArgument, output: _Output = OutputFormat.text) -> None:
+    """Say what is in a master: rows, pages, key, columns, bytes. Reads no page of a page file."""
+    from penstock.masters import TableInfo, open_master
 
-    with PageFileMaster(path) as master:
-        _print_info(master.info(), output)
+    with open_master(master) as opened:
+        described = opened.info()
+    if isinstance(described, TableInfo):
+        _print_table_info(described, output)
+    else:
+        _print_info(described, output)
 
 
 @app.command(help=_VERIFY_HELP, epilog=_VERIFY_EXAMPLES)
@@ -261,6 +280,33 @@ def _print_info(described: MasterInfo, output: OutputFormat) -> None:
         "version": f"{described.version} (format {described.format_version})",
         "columns": "\n".join(f"{f.name}  {f.type}" for f in described.schema),
     }
+    _print_lines(lines)
+
+
+def _print_table_info(described: TableInfo, output: OutputFormat) -> None:
+    from penstock.budget import format_bytes
+    from penstock.errors import counted
+
+    if output is OutputFormat.json:
+        print_json(described.to_dict())
+        return
+    largest = counted(described.largest_page_rows, "row")
+    stale = described.staleness_seconds
+    unique = {True: "one row each", False: "may have several rows", None: None}[described.unique]
+    lines = {
+        described.kind: described.address,
+        "key": ", ".join(described.key) + (f" ({unique})" if unique else ""),
+        "rows": f"{described.rows:,} (about {format_bytes(described.data_bytes)})",
+        "pages": f"{described.pages:,} ({described.page_is})",
+        "largest page": f"about {format_bytes(described.largest_page_bytes)}, {largest}",
+        "index": f"{format_bytes(described.index_bytes)} in memory",
+        "changes": described.changes + (f", after {stale:g} s" if stale is not None else ""),
+        "version": described.version,
+        "columns": "\n".join(f"{f.name}  {f.type}" for f in described.schema),
+    }
+    if not described.paged:
+        lines["pages"] = f"none, keys are looked up: {described.unpaged_because}"
+        del lines["largest page"]
     _print_lines(lines)
 
 

@@ -35,7 +35,11 @@ class Costs(str, Enum):
 
 
 MasterOption = Annotated[
-    str, typer.Argument(metavar="MASTER", help="A page file, or the URI of one.")
+    str,
+    typer.Argument(
+        metavar="MASTER",
+        help="A page file, a Parquet or Delta table with ?key=COLUMN behind it, or a URI.",
+    ),
 ]
 BudgetOption = Annotated[
     str, typer.Option(metavar="SIZE", help="Bytes that the join may hold: 50MB, 64MiB.")
@@ -217,10 +221,13 @@ def describe_master(master: Master, path: str) -> str:
     from penstock.budget import format_bytes
     from penstock.errors import counted
     from penstock.masters.addresses import without_secrets
+    from penstock.masters.lake.address import lake_address
 
+    lake = lake_address(path)
+    shown = without_secrets(path) if lake is None else str(lake)
     pages = f"{counted(master.num_pages, 'page')} of {format_bytes(_page(master))}"
     size = format_bytes(master.data_nbytes)
-    return f"{without_secrets(path)}: {counted(master.num_rows, 'row')}, {size}, {pages}"
+    return f"{shown}: {counted(master.num_rows, 'row')}, {size}, {pages}"
 
 
 def _page(master: Master) -> int:

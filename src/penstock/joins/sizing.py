@@ -148,6 +148,9 @@ def too_much_in_hand(
 
 def _page_advice(master: Master) -> str:
     """How the largest page gets smaller; one that is longer than was asked for is of one key."""
+    own: str | None = getattr(master, "smaller_pages", None)
+    if own is not None:
+        return own
     meant = getattr(master, "page_bytes", None)
     if meant is not None and master.max_page_nbytes > 1.5 * meant:
         return (

@@ -84,6 +84,7 @@ class CoarsePages:
         self.index_nbytes, self.data_nbytes = master.index_nbytes, master.data_nbytes
         own = getattr(master, "page_bytes", None)
         self.page_bytes: int | None = None if own is None else own * chosen
+        self.smaller_pages: str | None = getattr(master, "smaller_pages", None)
         self.max_page_rows, self.max_page_nbytes = master.max_page_rows, master.max_page_nbytes
         self._runs = master if chosen > 1 and isinstance(master, ReadsRuns) else None
         self._buffers: dict[int, int] = {}

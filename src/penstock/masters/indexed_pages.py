@@ -15,8 +15,9 @@ from penstock.keys import Int64s, Keys
 from penstock.masters.base import Changes, PageNumbers, ReadCount
 from penstock.masters.fences import pages_of
 from penstock.masters.forks import renew_after_fork
+from penstock.masters.info import MasterInfo
 from penstock.masters.matching import WantedKeys
-from penstock.masters.page_index import PageIndex
+from penstock.masters.page_index import FORMAT_VERSION, PageIndex
 from penstock.masters.page_runs import together
 from penstock.masters.plain_types import measurable
 from penstock.masters.requests import column_numbers, keys_for, no_rows, page_numbers, ranges
@@ -170,6 +171,28 @@ class IndexedPages(ABC, Generic[Version]):
         offsets = self._in_use().index.offsets
         ends = np.append(np.arange(0, len(offsets) - 1, pages), len(offsets) - 1)
         return np.diff(offsets[ends])
+
+    def _described(self, place: str, file_bytes: int) -> MasterInfo:
+        index = self._in_use().index
+        facts = index.facts
+        return MasterInfo(
+            path=place,
+            key=self.key,
+            rows=facts.rows,
+            pages=index.num_pages,
+            schema=self.schema,
+            file_bytes=file_bytes,
+            data_bytes=facts.data_nbytes,
+            index_bytes=index.nbytes,
+            page_bytes=facts.page_bytes,
+            largest_page_bytes=index.largest_page_nbytes,
+            largest_page_rows=facts.max_page_rows,
+            null_keys_dropped=facts.null_keys_dropped,
+            distinct_keys=facts.distinct_keys,
+            duplicate_keys=facts.duplicate_keys,
+            version=facts.version,
+            format_version=FORMAT_VERSION,
+        )
 
     # -- versions ---------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""What is known of a page file without reading its pages."""
+"""What is known of a master without reading its pages."""
 
 from __future__ import annotations
 
@@ -42,9 +42,59 @@ class MasterInfo:
 
     def to_dict(self) -> dict[str, Any]:
         """The same as plain values, ready for JSON."""
-        plain = asdict(self)
-        plain["key"] = list(self.key)
-        plain["schema"] = [
-            {"name": f.name, "type": str(f.type), "nullable": f.nullable} for f in self.schema
-        ]
-        return plain
+        return _plain(self)
+
+
+@dataclass(frozen=True)
+class TableInfo:
+    """A table that is read where it is, in numbers.
+
+    Attributes:
+        address: where it is, without what is secret.
+        kind: what holds it, such as Parquet or PostgreSQL.
+        rows: as far as statistics tell.
+        data_bytes: all rows as `read` returns them, about.
+        page_is: what pages are made of.
+        index_bytes: held in memory to find pages.
+        largest_page_bytes: as `read` returns it, about.
+        paged: whether it is read in pages; if not, keys are looked up one by one.
+        unpaged_because: why it is not.
+        unique: whether no two rows have one key; None if that is not known.
+        changes: how it is noticed that the table has changed.
+        staleness_seconds: after which what was read may be outdated; None if changes are noticed.
+    """
+
+    address: str
+    kind: str
+    key: tuple[str, ...]
+    schema: pa.Schema
+    rows: int
+    data_bytes: int
+    pages: int
+    page_is: str
+    index_bytes: int
+    largest_page_bytes: int
+    largest_page_rows: int
+    changes: str
+    version: str
+    paged: bool = True
+    unpaged_because: str = ""
+    unique: bool | None = None
+    staleness_seconds: float | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same as plain values, ready for JSON."""
+        return _plain(self)
+
+
+Described = MasterInfo | TableInfo
+"""What `info` of a master returns."""
+
+
+def _plain(info: Described) -> dict[str, Any]:
+    plain = asdict(info)
+    plain["key"] = list(info.key)
+    plain["schema"] = [
+        {"name": f.name, "type": str(f.type), "nullable": f.nullable} for f in info.schema
+    ]
+    return plain

@@ -11,10 +11,12 @@ from penstock.errors import MasterError
 from penstock.masters.databases.address import is_database
 from penstock.masters.databases.master import DatabaseMaster
 from penstock.masters.databases.opening import open_table
+from penstock.masters.lake import DeltaMaster, ParquetMaster
+from penstock.masters.lake.address import LakeAddress, lake_address
 from penstock.masters.page_file import PageFileMaster
 from penstock.masters.stored_page_file import StoredPageFileMaster
 
-OpenedMaster = PageFileMaster | StoredPageFileMaster | DatabaseMaster
+OpenedMaster = PageFileMaster | StoredPageFileMaster | DatabaseMaster | ParquetMaster | DeltaMaster
 
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
@@ -25,8 +27,11 @@ def open_master(path: str | os.PathLike[str], **options: Any) -> OpenedMaster:
     A path, or a `file://` URI, is that of a page file, read past the kernel's cache
     (`PageFileMaster` has the options). `postgresql://user@host/database?table=shop.products&key=id`
     is a table that stays in its database (`docs/masters/`), and so is one of `mysql://…` or
-    `mariadb://…`. Any other URI, such as `s3://bucket/products.arrow`, is a page file read in
-    ranges through Arrow's file systems (`StoredPageFileMaster`).
+    `mariadb://…`. A Parquet file, a folder of them, or a Delta table is read where it is if its key
+    is named: `products.parquet?key=id`, `s3://bucket/products/?key=shop,day`,
+    `delta:///data/products?key=id`, or key=… (`ParquetMaster` and `DeltaMaster` have the options).
+    Any other URI, such as `s3://bucket/products.arrow`, is a page file read in ranges through
+    Arrow's file systems (`StoredPageFileMaster`).
     """
     if not isinstance(path, str | os.PathLike):
         raise MasterError(
@@ -35,8 +40,18 @@ def open_master(path: str | os.PathLike[str], **options: Any) -> OpenedMaster:
         )
     if isinstance(path, str) and is_database(path):
         return open_table(path, **options)
+    key, columns = options.get("key"), options.get("columns")
+    lake = lake_address(path, key, columns)
+    if lake is not None:
+        return _open_lake(lake, options)
     if isinstance(path, str) and _URI.match(path):
         if not path.lower().startswith("file://"):
             return StoredPageFileMaster(path, **options)
         path = unquote(urlsplit(path).path)
     return PageFileMaster(path, **options)
+
+
+def _open_lake(address: LakeAddress, options: dict[str, Any]) -> ParquetMaster | DeltaMaster:
+    rest = {n: v for n, v in options.items() if n not in ("key", "columns")}
+    kind = DeltaMaster if address.kind == "delta" else ParquetMaster
+    return kind(address.place, address.require_key(), columns=address.columns, **rest)

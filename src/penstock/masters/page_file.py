@@ -27,7 +27,7 @@ from penstock.masters.base import Changes, PageNumbers
 from penstock.masters.indexed_pages import IndexedPages
 from penstock.masters.info import MasterInfo
 from penstock.masters.kernel_queue import KernelQueue
-from penstock.masters.page_index import FORMAT_VERSION, PageIndex, read_index
+from penstock.masters.page_index import PageIndex, read_index
 from penstock.masters.page_runs import PagesRead, RunDecoder
 from penstock.masters.plain_types import measurable
 from penstock.masters.point_reads import (
@@ -275,26 +275,7 @@ class PageFileMaster(IndexedPages[_Version]):
 
     def info(self) -> MasterInfo:
         """The file in numbers; reads nothing."""
-        opened = self._in_use()
-        facts, index = opened.index.facts, opened.index
-        return MasterInfo(
-            path=str(self.path),
-            key=self.key,
-            rows=facts.rows,
-            pages=index.num_pages,
-            schema=self.schema,
-            file_bytes=opened.file_bytes,
-            data_bytes=facts.data_nbytes,
-            index_bytes=index.nbytes,
-            page_bytes=facts.page_bytes,
-            largest_page_bytes=index.largest_page_nbytes,
-            largest_page_rows=facts.max_page_rows,
-            null_keys_dropped=facts.null_keys_dropped,
-            distinct_keys=facts.distinct_keys,
-            duplicate_keys=facts.duplicate_keys,
-            version=facts.version,
-            format_version=FORMAT_VERSION,
-        )
+        return self._described(str(self.path), self._in_use().file_bytes)
 
 
 def _require_in_order(codes: Int64s, pages: PageNumbers, num_pages: int) -> None:

@@ -22,8 +22,8 @@ _NOTHING_GIVEN = CsvOptions()
 _PARQUET_BATCH_ROWS = 32 * 1024
 _BUFFER_BYTES = 64 * 1024
 _KINDS = (
-    "a Parquet file or a folder of them, a CSV or TSV file, an Arrow IPC file or stream, a table, "
-    "record batches, or anything that offers an Arrow stream"
+    "a Parquet file or a folder of them, a Delta table, a CSV or TSV file, an Arrow IPC file or "
+    "stream, a table, record batches, or anything that offers an Arrow stream"
 )
 
 
@@ -39,7 +39,11 @@ class Source:
 
 def open_source(source: Any, csv: CsvOptions = _NOTHING_GIVEN) -> Source:
     """Tell what the source is and open it; raises MasterError for what cannot be read."""
-    if isinstance(source, str | Path):
+    distant = _open_distant(source) if isinstance(source, str | Path) else None
+    if distant is not None:
+        opened = distant
+        _refuse_options(csv, f"{opened.name} is a table of Parquet files")
+    elif isinstance(source, str | Path):
         path = Path(source)
         if str(source) == "-" and not path.exists():
             raise MasterError(
@@ -178,6 +182,14 @@ def _refuse_options(csv: CsvOptions, what: str) -> None:
             f"{' and '.join(csv.given)}: for CSV files only; {what}, which has types of its own. "
             "Leave the option out; to change a type, cast before building."
         )
+
+
+def _open_distant(source: str | Path) -> Source | None:
+    """A Delta table, whose folder has files that are no longer part of it, or what a URI names."""
+    from penstock.masters.lake.all_rows import all_rows, distant_table
+
+    table = distant_table(source)
+    return None if table is None else Source(table.place, *all_rows(table))
 
 
 def _open_folder(path: Path) -> Source:

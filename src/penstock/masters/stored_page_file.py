@@ -12,6 +12,7 @@ from penstock.masters.addresses import scrubbed, without_secrets
 from penstock.masters.base import Changes, PageNumbers
 from penstock.masters.forks import renew_after_fork
 from penstock.masters.indexed_pages import IndexedPages
+from penstock.masters.info import MasterInfo
 from penstock.masters.page_index import read_index_from
 from penstock.masters.workers import Workers
 
@@ -188,6 +189,10 @@ class StoredPageFileMaster(IndexedPages[_Stored]):
                 f"{self.version} stays in use as far as it can still be read."
             ) from None
         return self._go_over(_Stored(self._system, self._path, self.uri))
+
+    def info(self) -> MasterInfo:
+        """The file in numbers; reads nothing."""
+        return self._described(self._place, self._in_use().size)
 
 
 def _reopen(uri: str, filesystem: fs.FileSystem | None, threads: int) -> StoredPageFileMaster:

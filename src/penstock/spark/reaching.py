@@ -13,6 +13,7 @@ from penstock.errors import OptionError
 from penstock.masters import Master, open_master
 from penstock.masters.addresses import without_secrets
 from penstock.masters.databases.address import TableAddress, is_database
+from penstock.masters.lake.address import LakeAddress, lake_address
 
 SPARK_FILES = "sparkfiles:"
 """Before the name of a file that was given to Spark with `addFile` or `addArtifact`."""
@@ -40,6 +41,8 @@ class Address:
     def name(self) -> str:
         if is_database(self.address):
             return TableAddress.parse(self.address).name
+        if self._lake is not None:
+            return self._lake.name
         return Path(without_secrets(self.address.removeprefix(SPARK_FILES)).partition("?")[0]).stem
 
     @property
@@ -47,11 +50,19 @@ class Address:
         """Whether what the address means here can be looked at; elsewhere it may mean another."""
         if self.address.startswith(SPARK_FILES):
             return False
+        if self._lake is not None and self._lake.is_local:
+            return Path(self._lake.place).exists()
         return "://" in self.address or Path(self.address).exists()
+
+    @property
+    def _lake(self) -> LakeAddress | None:
+        return None if self.address.startswith(SPARK_FILES) else lake_address(self.address)
 
     def __str__(self) -> str:
         if is_database(self.address):
             return str(TableAddress.parse(self.address))
+        if self._lake is not None:
+            return str(self._lake)
         return without_secrets(self.address)
 
     def __repr__(self) -> str:
@@ -89,6 +100,10 @@ def reference(master: Any) -> Reference:
             raise OptionError(f"master={master!r} is no path; give a path, a URI or a master.")
         if is_database(text):
             _ = TableAddress.parse(text).name  # says here what is wrong with it
+        lake = None if text.startswith(SPARK_FILES) else lake_address(text)
+        if lake is not None:
+            lake.require_key()
+            return Address(lake.absolute().text)
         if text.startswith(SPARK_FILES) or "://" in text:
             return Address(text)
         path = Path(text).expanduser()

@@ -140,6 +140,13 @@ def written(columns: Sequence[pa.Array]) -> Written:
     return Written(out, ends)
 
 
+def written_pages_of(fences: Written, columns: Sequence[pa.Array]) -> Int64s:
+    """The last of the fences, one at least, that is not above each key; 0 for one below all."""
+    pages = np.empty(len(columns[0]), dtype=np.int64)
+    _find(*fences, *written(columns), pages)
+    return pages
+
+
 class KeyFences:
     """The first key of each page, in the key's order.
 
@@ -179,9 +186,7 @@ class KeyFences:
             return np.zeros(len(keys), dtype=np.int64)
         if self._exact:
             return pages_of(self._codes, keys.codes)
-        pages = np.empty(len(keys), dtype=np.int64)
-        _find(*self._written, *written([keys.columns[i] for i in self._order]), pages)
-        return pages
+        return written_pages_of(self._written, [keys.columns[i] for i in self._order])
 
 
 class HashParts:

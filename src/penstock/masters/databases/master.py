@@ -18,6 +18,7 @@ from penstock.masters.databases.key_order import HashParts, KeyFences
 from penstock.masters.databases.page_or_keys import PageOrKeys
 from penstock.masters.databases.table import KeyRange, KeyRanges, Table, Walk
 from penstock.masters.forks import renew_after_fork
+from penstock.masters.info import TableInfo
 from penstock.masters.matching import WantedKeys
 from penstock.masters.requests import column_numbers, keys_for, no_rows, page_numbers, ranges
 from penstock.memory import in_one_piece
@@ -342,6 +343,29 @@ class DatabaseMaster:
                 return Changes(self.version, since=before)
             points = [] if codes is None else codes.tolist()
             return Changes(self.version, tuple(zip(points, points, strict=True)), since=before)
+
+    def info(self) -> TableInfo:
+        """The table in numbers; asks nothing."""
+        table = self._in_use()
+        return TableInfo(
+            address=table.place,
+            kind=table.kind,
+            key=self.key,
+            schema=self.schema,
+            rows=self.num_rows,
+            data_bytes=self.data_nbytes,
+            pages=self.num_pages,
+            page_is=f"{self.page_rows:,} rows each, a range of keys",
+            index_bytes=self.index_nbytes,
+            largest_page_bytes=self.max_page_nbytes,
+            largest_page_rows=self.max_page_rows,
+            changes=self.freshness.described,
+            version=self.version,
+            paged=not self.looks_up_only,
+            unpaged_because=table.shape.unordered,
+            unique=self.unique,
+            staleness_seconds=self.staleness,
+        )
 
 
 def _fixed_nbytes(schema: pa.Schema) -> int | None:

@@ -39,6 +39,8 @@ class MysqlTable:
         address: server, table, and options: key, columns, filter, timeout.
     """
 
+    kind = "MySQL"
+
     def __init__(self, address: TableAddress) -> None:
         options = dict(address.options)
         self._parts = address.parts

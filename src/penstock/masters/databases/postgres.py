@@ -34,6 +34,8 @@ class PostgresTable:
         address: server, table, and options: key, columns, filter, timeout.
     """
 
+    kind = "PostgreSQL"
+
     def __init__(self, address: TableAddress) -> None:
         options = dict(address.options)
         self._parts = address.parts

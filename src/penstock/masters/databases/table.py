@@ -105,6 +105,8 @@ class Table(Protocol):
     Raises MasterError, and can then be asked again.
     """
 
+    kind: str
+    """The database's name."""
     place: str
     """Server and table, for messages."""
     shape: TableShape
