@@ -60,7 +60,9 @@ def _run(interruptible: bool = False) -> Any:
     except PenstockError as error:
         if os.environ.get("PENSTOCK_TRACEBACK") == "1":
             raise
-        sys.stderr.write(f"penstock: {' '.join(str(error).split())}\n")
+        # One line, but for lists of faults, which have one each.
+        lines = [" ".join(line.split()) for line in str(error).split("\n  ")]
+        sys.stderr.write("penstock: " + "\n  ".join(lines) + "\n")
         return 2 if isinstance(error, OptionError) else 1
     return 0
 

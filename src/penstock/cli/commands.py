@@ -24,6 +24,7 @@ from penstock.cli.master import app as master
 from penstock.cli.plan import EXAMPLES as PLAN_EXAMPLES
 from penstock.cli.plan import HELP as PLAN_HELP
 from penstock.cli.plan import plan
+from penstock.cli.run import INIT_HELP, RUN_HELP, init, run
 from penstock.cli.tune import EXAMPLES as TUNE_EXAMPLES
 from penstock.cli.tune import HELP as TUNE_HELP
 from penstock.cli.tune import tune
@@ -36,6 +37,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command("demo", help=DEMO_HELP, epilog=DEMO_EXAMPLES)(demo)
+app.command("init", help=INIT_HELP)(init)
+app.command("run", help=RUN_HELP)(run)
 app.command("doctor", help=DOCTOR_HELP, epilog=DOCTOR_EXAMPLES)(doctor)
 app.add_typer(master, name="master")
 app.command("calibrate", help=CALIBRATE_HELP, epilog=CALIBRATE_EXAMPLES)(calibrate)

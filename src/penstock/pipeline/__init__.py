@@ -1,0 +1,16 @@
+"""A pipeline: from a stream, through enrichments, to tables; all that a file says, and its run.
+
+| module | what it does |
+| --- | --- |
+| `definition` | what a pipeline file may say |
+| `reading` | a file into a definition; what is wrong with it, in words |
+| `sources` | the stream's DataFrame |
+| `steps` | enrichments, and the columns that are kept |
+| `sinks` | tables that a micro-batch is written to, in the place of its earlier attempt |
+| `running` | the query, and its end |
+"""
+
+from penstock.pipeline.definition import Pipeline
+from penstock.pipeline.reading import read_pipeline
+
+__all__ = ["Pipeline", "read_pipeline"]

@@ -1,0 +1,125 @@
+"""A pipeline file into its definition; what is wrong with it, in words and all at once."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, get_args
+
+from pydantic import BaseModel, ValidationError
+
+from penstock.errors import OptionError, PenstockError, did_you_mean
+from penstock.pipeline.definition import Pipeline
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+
+class PipelineError(OptionError):
+    """A pipeline file that does not say what it must."""
+
+
+def read_pipeline(path: str | os.PathLike[str]) -> Pipeline:
+    """The pipeline that a file defines; paths in it are relative to the file."""
+    file = Path(path)
+    try:
+        said = tomllib.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise PipelineError(
+            f"there is no file {file}. `penstock init {file}` writes one that runs."
+        ) from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise PipelineError(f"cannot read {file}: {error}.") from error
+    except tomllib.TOMLDecodeError as error:
+        raise PipelineError(f"{file} is no TOML: {error}.") from error
+    return define(said, str(file))
+
+
+def define(said: dict[str, Any], where: str = "the pipeline") -> Pipeline:
+    """The definition that these tables make, or PipelineError with every fault."""
+    if isinstance(said.get("sink"), dict):
+        said = {**said, "sink": [said["sink"]]}  # [sink] is one, [[sink]] several
+    try:
+        pipeline = Pipeline.model_validate(said)
+    except ValidationError as error:
+        faults = list(_faults(error, said))
+        listed = "".join(f"\n  {fault}" for fault in faults)
+        raise PipelineError(f"{where} cannot be run:{listed}") from error
+    _require_sense(pipeline, where)
+    return pipeline
+
+
+def _faults(error: ValidationError, said: dict[str, Any]) -> Iterator[str]:
+    for fault in error.errors(include_url=False, include_input=False):
+        place = [part for part in fault["loc"] if not _is_tag(part, fault["loc"])]
+        name = ".".join(str(part) for part in place)
+        if fault["type"] == "extra_forbidden":
+            known = _known_names(said, place[:-1])
+            yield f"{name}: there is no such key.{did_you_mean(str(place[-1]), known)}"
+        elif fault["type"] == "missing":
+            yield f"{name}: is missing."
+        else:
+            message = fault["msg"]
+            yield f"{name}: {message[0].lower()}{message[1:]}."
+
+
+_KINDS = {"kafka", "json", "csv", "parquet", "penstock_sales", "delta", "postgresql", "console"}
+
+
+def _is_tag(part: object, place: tuple[Any, ...]) -> bool:
+    """Whether a part of a fault's place is pydantic's name for a kind, which the file has not."""
+    return part in _KINDS and place[0] in ("source", "sink", "dead_letters") and part != place[-1]
+
+
+def _known_names(said: dict[str, Any], place: list[Any]) -> list[str]:
+    """The keys that a table of the file may have."""
+    model: Any = Pipeline
+    value: Any = said
+    for part in place:
+        value = value[part] if isinstance(value, dict | list) else None
+        if isinstance(part, str):
+            model = model.model_fields[part].annotation
+    kind = value.get("kind") if isinstance(value, dict) else None
+    return [name for found in _models(model, kind) for name in found.model_fields]
+
+
+def _models(annotation: Any, kind: object) -> Iterator[type[BaseModel]]:
+    """The models within an annotation, those of one kind where it is given."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        tag = annotation.model_fields.get("kind")
+        if tag is None or kind is None or kind in get_args(tag.annotation):
+            yield annotation
+        return
+    for inner in get_args(annotation):
+        yield from _models(inner, kind)
+
+
+def _require_sense(pipeline: Pipeline, where: str) -> None:
+    """What no single field can tell."""
+    faults = []
+    waiting = [step for step in pipeline.enrich if step.max_wait is not None]
+    if len(waiting) > 1:
+        faults.append(
+            f"enrich: {len(waiting)} enrichments wait (max_wait), and one of a query may. Let all "
+            "but one answer at once."
+        )
+    if pipeline.dead_letters is None:
+        for number, step in enumerate(pipeline.enrich):
+            if step.misses == "dead-letter":
+                faults.append(
+                    f"enrich.{number}.misses: rows are to be dead letters, and there is no "
+                    "[dead_letters] to send them to."
+                )
+    if pipeline.trigger != "available-now":
+        from penstock.durations import parse_duration
+
+        try:
+            parse_duration(pipeline.trigger, "trigger")
+        except PenstockError as error:
+            faults.append(f"{error} Or available-now.")
+    if faults:
+        raise PipelineError(f"{where} cannot be run:" + "".join(f"\n  {f}" for f in faults))

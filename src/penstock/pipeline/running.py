@@ -1,0 +1,131 @@
+"""The query of a pipeline: micro-batches written as a whole, and an end between two of them."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from penstock.durations import parse_duration
+from penstock.errors import PenstockError
+from penstock.pipeline.definition import Pipeline
+from penstock.pipeline.sinks import BATCH, Target, target
+from penstock.pipeline.sources import stream
+from penstock.pipeline.steps import Enriched, enriched
+
+_POLL = 0.2
+
+
+class PipelineFailedError(PenstockError, RuntimeError):
+    """A query that ended by an error."""
+
+
+@dataclass
+class Prepared:
+    """A pipeline whose every part was looked at, ready to start."""
+
+    pipeline: Pipeline
+    rows: Enriched
+    targets: list[Target]
+    dead: Target | None
+    written: list[str] = field(default_factory=list)
+    """What the sinks are, for people."""
+
+
+def prepare(pipeline: Pipeline, spark: SparkSession) -> Prepared:
+    """Reach the source, every master and every sink; raises what is wrong, and writes nothing."""
+    rows = enriched(pipeline, stream(pipeline, spark))
+    columns = rows.living(pipeline.columns).columns
+    if BATCH in columns:
+        from penstock.pipeline.reading import PipelineError
+
+        raise PipelineError(f"columns: {BATCH!r} is the pipeline's own; rename that column.")
+    targets = [target(sink, pipeline.name) for sink in pipeline.sink]
+    dead = None
+    if pipeline.dead_letters is not None:
+        dead = target(pipeline.dead_letters, f"{pipeline.name}_dead")
+    for one in [*targets, *([dead] if dead is not None else [])]:
+        one.check(spark)
+    return Prepared(pipeline, rows, targets, dead, [t.described for t in targets])
+
+
+def start(prepared: Prepared) -> StreamingQuery:
+    """Start the query on the pipeline's checkpoint."""
+    pipeline, known, started = prepared.pipeline, [""], threading.Event()
+    for one in [*prepared.targets, prepared.dead]:
+        clear: Callable[[], None] | None = getattr(one, "clear", None)
+        if clear is not None:
+            clear()
+
+    def write(rows: DataFrame, number: int) -> None:
+        started.wait()
+        write_batch(prepared, rows, f"{known[0]}-{number:08}")
+
+    writer = (
+        prepared.rows.rows.writeStream.foreachBatch(write)
+        .queryName(pipeline.name)
+        .option("checkpointLocation", pipeline.checkpoint)
+    )
+    if pipeline.trigger == "available-now":
+        writer = writer.trigger(availableNow=True)
+    else:
+        millis = int(parse_duration(pipeline.trigger, "trigger") * 1000)
+        writer = writer.trigger(processingTime=f"{millis} milliseconds")
+    query = writer.start()
+    # The checkpoint's own name: another one must not replace what this one wrote.
+    known[0] = str(query.id).partition("-")[0]
+    started.set()
+    return query
+
+
+def write_batch(prepared: Prepared, rows: DataFrame, batch: str) -> None:
+    """Write a micro-batch everywhere. Whatever an earlier attempt wrote is replaced, so that after
+    a replay every row is in the sinks or among the dead letters, and never in both.
+    """
+    rows.persist()
+    try:
+        known = Enriched(rows, prepared.rows.names)
+        living = known.living(prepared.pipeline.columns)
+        for one in prepared.targets:
+            one.write(living, batch)
+        if prepared.dead is not None:
+            prepared.dead.write(known.dead(), batch)
+    finally:
+        rows.unpersist()
+
+
+def wait(query: StreamingQuery, stop: threading.Event, seen: Callable[[Any], None]) -> None:
+    """Wait until the query ends, or, once `stop` is set, until its micro-batch is written.
+
+    `seen` gets each new progress.
+    """
+    last = None
+    while query.isActive:
+        progress = query.lastProgress
+        if progress is not None and progress["batchId"] != last:
+            last = progress["batchId"]
+            seen(progress)
+        if stop.is_set() and not query.status["isTriggerActive"]:
+            query.stop()
+            break
+        time.sleep(_POLL)
+    error = query.exception()
+    if error is not None:
+        raise PipelineFailedError(_reason(str(error)))
+    progress = query.lastProgress
+    if progress is not None and progress["batchId"] != last:
+        seen(progress)
+
+
+def _reason(said: str) -> str:
+    """What went wrong, of all that Spark says: our own words where there are any."""
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    ours = [line for line in lines if line.startswith("penstock.errors.")]
+    if ours:
+        return ours[-1].partition(": ")[2]
+    return lines[0] if lines else "the query ended by an error"

@@ -1,0 +1,27 @@
+"""What every sink is to a pipeline."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from pyspark.sql import DataFrame, SparkSession
+
+BATCH = "penstock_batch"
+"""The column that says which micro-batch of which query wrote a row, by which it is replaced."""
+
+
+class Target(Protocol):
+    """A sink at work."""
+
+    described: str
+    """What it is and what it promises, for people."""
+
+    def check(self, spark: SparkSession) -> None:
+        """Raise what keeps it from being written to; writes nothing."""
+
+    def write(self, rows: DataFrame, batch: str) -> None:
+        """Write a micro-batch, whose rows do not have BATCH yet, in the place of what an earlier
+        attempt of the same batch wrote.
+        """
+
+    def close(self) -> None: ...
