@@ -12,7 +12,7 @@ SPARKS := 4.0 4.3
 LEAST_PYTHON_4.3 := 3.11
 PIP    := -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help setup java servers demo test test-cluster test-all test-compat $(SPARKS:%=test-spark-%) chaos lint format bench bench-spark lock clean
+.PHONY: help setup java jars servers demo test test-cluster test-all test-compat $(SPARKS:%=test-spark-%) chaos lint format bench bench-spark lock clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,8 +30,12 @@ $(READY): $(LOCK) pyproject.toml
 java: setup  ## install Java 17 for Spark where there is none and this may
 	@tools/java.sh $(BIN)/python
 
-servers:  ## install PostgreSQL and MariaDB, which tests start, where they are missing and this may
+jars:  ## fetch the jars that pipelines need for Kafka and Delta, by Maven
+	@tools/jars.sh connectors
+
+servers: jars  ## install PostgreSQL, MariaDB and Kafka, which tests start, where they are missing
 	@tools/servers.sh
+	@tools/jars.sh broker
 
 demo: java  ## stream sales through Spark, enrich them under 50 MB, and prove the result: a minute or two
 	@$(BIN)/penstock demo $(DEMO)

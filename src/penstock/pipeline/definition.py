@@ -143,7 +143,7 @@ Sink = Annotated[
 class SparkSettings(Part):
     """The session that the pipeline runs in."""
 
-    master: str = Field("local[*]", description="Spark's master")
+    master: str = Field("local[*,4]", description="Spark's master")
     jars: list[str] = Field(default_factory=list, description="further jars")
     settings: dict[str, str] = Field(default_factory=dict, description="settings of Spark")
 

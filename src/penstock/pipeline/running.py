@@ -17,6 +17,7 @@ from penstock.pipeline.definition import Pipeline
 from penstock.pipeline.sinks import BATCH, Target, target
 from penstock.pipeline.sources import stream
 from penstock.pipeline.steps import Enriched, enriched
+from penstock.spark.timed_reads import Patience
 
 _POLL = 0.2
 
@@ -92,11 +93,16 @@ def write_batch(prepared: Prepared, rows: DataFrame, batch: str) -> None:
         known = Enriched(rows, prepared.rows.names)
         living = known.living(prepared.pipeline.columns)
         for one in prepared.targets:
-            one.write(living, batch)
+            _write(one, living, batch)
         if prepared.dead is not None:
-            prepared.dead.write(known.dead(), batch)
+            _write(prepared.dead, known.dead(), batch)
     finally:
         rows.unpersist()
+
+
+def _write(to: Target, rows: DataFrame, batch: str) -> None:
+    """Write, again and again while the sink's server is away: each attempt replaces the last."""
+    Patience().call(lambda: to.write(rows, batch), most=1)
 
 
 def wait(query: StreamingQuery, stop: threading.Event, seen: Callable[[Any], None]) -> None:

@@ -118,7 +118,7 @@ class PostgresConnection:
     def _told(self, error: Exception) -> MasterError:
         """The error in our words, and the connection given up where it is of no use any more."""
         said = " ".join(str(error).split())
-        state = str(getattr(error, "sqlstate", None) or "") or _state_of_refusal(said)
+        state = str(getattr(error, "sqlstate", None) or "") or state_of_refusal(said)
         said = said.partition(" Query was:")[0].rpartition(" SQLSTATE")[0] or said
         away = not state or state.startswith(_AWAY) or self._guard.cut
         if away:
@@ -161,7 +161,7 @@ def _run(
         cursor.close()
 
 
-def _state_of_refusal(said: str) -> str:
+def state_of_refusal(said: str) -> str:
     """The state of a connection that was refused, which the driver leaves out."""
     found = (state for text, state in _REFUSALS.items() if text in said)
     return next(found, "") if "FATAL" in said or "no password supplied" in said else ""

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, MapType, StructType
@@ -15,6 +16,7 @@ from pyspark.sql.types import ArrayType, MapType, StructType
 from penstock.errors import MasterError, MissingPackageError, SchemaError, ServerAwayError
 from penstock.masters.databases.address import TableAddress
 from penstock.masters.databases.postgres_catalog import quoted
+from penstock.masters.databases.postgres_connection import state_of_refusal
 from penstock.pipeline.definition import PostgresSink
 from penstock.pipeline.sinks.base import BATCH
 from penstock.spark.schemas import arrow_schema
@@ -73,9 +75,15 @@ class PostgresTarget:
                 cursor.adbc_ingest(stage, empty, mode="create")
             connection.commit()
         # Where two tasks do the same work, or one does it again, the rows of one count.
-        done = plain.mapInArrow(
+        staged = plain.mapInArrow(
             lambda batches: _staged(batches, server, place, stage), "task string, rows bigint"
-        ).collect()
+        )
+        try:
+            done = staged.collect()
+        except PySparkException as error:
+            if "ServerAwayError" in str(error):
+                raise ServerAwayError(f"{place} went away while rows were written.") from error
+            raise
         with self._connected() as connection:
             self._take_over(connection, stage, schema, [row[0] for row in done], batch)
 
@@ -152,8 +160,8 @@ def connected(server: str, place: str) -> Iterator[Any]:
     except dbapi.Error as error:
         said = " ".join(str(error).split()).partition(" Query was:")[0]
         state = str(getattr(error, "sqlstate", None) or "")
-        away = not state or state.startswith(("08", "57P", "53"))
-        kind = ServerAwayError if away and "FATAL" not in said else MasterError
+        away = not (state or state_of_refusal(said)) or state.startswith(("08", "57P", "53"))
+        kind = ServerAwayError if away else MasterError
         raise kind(f"{place} cannot be written to: {said}") from error
 
 
