@@ -31,7 +31,7 @@ def test_here_it_works(tmp_path: Path) -> None:
     assert code == 0
     lines = said.splitlines()
     names = [line[6:22].strip() for line in lines if line.startswith(("ok", "warn"))]
-    assert names[:11] == [
+    assert names[:13] == [
         "Penstock",
         "Python",
         "workers' Python",
@@ -39,6 +39,8 @@ def test_here_it_works(tmp_path: Path) -> None:
         "Spark",
         "Arrow",
         "pandas",
+        "Kafka jars",
+        "Delta jars",
         "state store",
         "no-data batches",
         "worker reuse",

@@ -146,3 +146,14 @@ def test_the_machines_name() -> None:
     lost = machine.name_finding({}, "here", unknown)
     assert (lost.verdict, "SPARK_LOCAL_IP=127.0.0.1" in lost.advice) == ("warn", True)
     assert machine.name_finding({"SPARK_LOCAL_IP": "127.0.0.1"}, "here", unknown).verdict == "ok"
+
+
+def test_jars_of_connectors(tmp_path: Path) -> None:
+    """What a pipeline would miss is named; nobody else needs it."""
+    environment = {"PENSTOCK_JARS": str(tmp_path)}
+    finding = programs.jars_finding("delta", environment)
+    assert finding.verdict == "ok"
+    assert "delta-spark, delta-storage not in" in finding.found
+    for name in ("delta-spark_4.2_2.13-4.4.0.jar", "delta-storage-4.4.0.jar"):
+        (tmp_path / name).touch()
+    assert programs.jars_finding("delta", environment).found == f"2 in {tmp_path}"

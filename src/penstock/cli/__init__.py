@@ -61,7 +61,8 @@ def _run(interruptible: bool = False) -> Any:
         if os.environ.get("PENSTOCK_TRACEBACK") == "1":
             raise
         # One line, but for lists of faults, which have one each.
-        lines = [" ".join(line.split()) for line in str(error).split("\n  ")]
+        faults = str(error).split("\n  ") if getattr(error, "is_list", False) else [str(error)]
+        lines = [" ".join(fault.split()) for fault in faults]
         sys.stderr.write("penstock: " + "\n  ".join(lines) + "\n")
         return 2 if isinstance(error, OptionError) else 1
     return 0

@@ -22,6 +22,9 @@ else:
 class PipelineError(OptionError):
     """A pipeline file that does not say what it must."""
 
+    is_list = True
+    """Its message has a line for each fault."""
+
 
 def read_pipeline(path: str | os.PathLike[str]) -> Pipeline:
     """The pipeline that a file defines; paths in it are relative to the file."""

@@ -11,6 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from penstock import __version__
 from penstock.errors import MissingPackageError
 from penstock.spark.doctor.findings import Finding
+from penstock.spark.jars import NEEDED, found_jars, jar_folder
 from penstock.spark.java import find_java, java_version
 from penstock.spark.worker_python import SETTING, lacks_penstock, workers_python
 
@@ -32,6 +33,18 @@ def program_findings(environment: Mapping[str, str] = os.environ) -> Iterator[Fi
     yield spark_finding(installed("pyspark"))
     yield arrow_finding(installed("pyarrow"))
     yield pandas_finding(installed("pandas"))
+    for connector in NEEDED:
+        yield jars_finding(connector, environment)
+
+
+def jars_finding(connector: str, environment: Mapping[str, str]) -> Finding:
+    """The jars of a connector, which only pipelines that use it need."""
+    found, missing = found_jars(connector, environment=environment)
+    name, folder = f"{connector.title()} jars", jar_folder(environment)
+    if not missing:
+        return Finding(name, "ok", f"{len(found)} in {folder}")
+    listed = ", ".join(missing)
+    return Finding(name, "ok", f"{listed} not in {folder}; pipelines with them: make jars")
 
 
 def installed(package: str) -> str | None:
