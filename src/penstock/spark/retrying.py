@@ -34,6 +34,9 @@ _PIECE_SHARE = 48
 _LOOK_UP_SHARE = 12
 """And what a database needs to look them up is at most this part."""
 _LEAST_ROWS = 64
+_FEW = 12
+"""Where more segments than this are due at once, the small ones are written together: others leave
+one by one, each whole, when its rows' time is over."""
 
 Batches = Iterator[pa.RecordBatch]
 Mask = npt.NDArray[np.bool_]
@@ -121,7 +124,7 @@ class Retries:
         due = [one for one in self._stored if self._due(one) <= self._now]
         self._stored = [one for one in self._stored if self._due(one) > self._now]
         for group in self._groups(due):
-            yield from self._attempt(group, alone=len(due) == 1)
+            yield from self._attempt(group, crowded=len(due) > _FEW)
 
     def _due(self, one: Retried) -> int:
         return 0 if self._attempts is None else self._attempts.due(one.due, one.oldest)
@@ -139,18 +142,18 @@ class Retries:
         if group:
             yield group
 
-    def _attempt(self, group: list[Retried], *, alone: bool) -> Batches:
-        parts = [self._read(one) for one in group]
-        rows = parts[0] if len(parts) == 1 else pa.concat_batches(parts)
+    def _attempt(self, group: list[Retried], *, crowded: bool) -> Batches:
+        rows = pa.concat_batches([self._read(one) for one in group])
         found = yield from self._look_up(rows)
         over = ~found
         if self._attempts is not None:
             over &= self._attempts.over(_arrived(rows), self._now)
         yield from self._give_up(rows, over)
         kept, at = ~(found | over), 0
-        for one, part in zip(group, parts, strict=True):
-            self._store_again(one, part, kept[at : at + part.num_rows], alone=alone)
-            at += part.num_rows
+        for one in group:
+            those = slice(at, at + one.rows)
+            at += one.rows
+            self._store_again(one, rows[those], kept[those], crowded=crowded)
 
     def _read(self, one: Retried) -> pa.RecordBatch:
         (rows,) = unpack(self._state.read_segment(one.key))
@@ -171,10 +174,12 @@ class Retries:
             page = PageRows(binding, pa.Table.from_batches([partners]))
             answer = PageMatches(binding, part, keys, page)
             mine = answer.count > 0
+            if keys.state is not None:  # the stream's key may be another since they came
+                mine &= keys.state == VALID
             found[start : start + part.num_rows] = mine
             if mine.any():
                 self._no_longer_missing(keys, mine)
-                if answer.unmatched:
+                if not mine.all():
                     hits = np.flatnonzero(mine)
                     answer = PageMatches(binding, take(part, hits), keys.take(hits), page)
                 yield from self._put_out(answer)
@@ -203,17 +208,22 @@ class Retries:
 
     # -- the state ----------------------------------------------------------------------------
 
-    def _store_again(self, one: Retried, rows: pa.RecordBatch, kept: Mask, *, alone: bool) -> None:
-        """These rows of a segment wait on: where they are, if all do, or with those of others."""
-        if self._attempts is not None and kept.all():
-            due = self._attempts.next(_arrived(rows), self._now)
-            # A small one among others is written with them, so that they do not become many.
-            if due.min() == due.max() and (alone or 2 * one.nbytes >= self._piece):
-                self._stored.append(replace(one, due=int(due[0])))
+    def _store_again(
+        self, one: Retried, rows: pa.RecordBatch, kept: Mask, *, crowded: bool
+    ) -> None:
+        """These rows of a segment wait on: where they are, or with those of other small ones."""
+        left = rows if kept.all() else take(rows, np.flatnonzero(kept))
+        if left.num_rows and not (crowded and 2 * left.nbytes < self._piece):
+            assert self._attempts is not None
+            due = self._attempts.next(_arrived(left), self._now)
+            if due.min() == due.max():
+                if left is not rows:
+                    self._state.write_segment(one.key, pack([left], left.schema))
+                self._stored.append(_told(one.key, left, int(due[0])))
                 return
         self._state.remove_segment(one.key)
-        if kept.any():
-            self._add(rows if kept.all() else take(rows, np.flatnonzero(kept)))
+        if left.num_rows:
+            self._add(left)
 
     def _add(self, rows: pa.RecordBatch) -> None:
         """Rows to be stored, by when they are due."""
@@ -233,8 +243,7 @@ class Retries:
         for due, batches in fresh.items():
             rows, key = pa.concat_batches(batches), self._stamped()
             self._state.write_segment(key, pack([rows], rows.schema))
-            oldest = int(_arrived(rows).min())
-            self._stored.append(Retried(key, rows.num_rows, rows.nbytes, due, oldest))
+            self._stored.append(_told(key, rows, due))
 
     def _hold(self, nbytes: int) -> None:
         self._most_held = max(self._most_held, self._fresh_bytes + nbytes)
@@ -260,6 +269,10 @@ class Retries:
         values["rowsWaiting"] += sum(one.rows for one in self._stored)
         moments = [one.oldest / 1000 for one in self._stored]
         return min(moments if oldest is None else [*moments, oldest], default=None)
+
+
+def _told(key: int, rows: pa.RecordBatch, due: int) -> Retried:
+    return Retried(key, rows.num_rows, rows.nbytes, due, int(_arrived(rows).min()))
 
 
 def _arrived(rows: pa.RecordBatch) -> npt.NDArray[np.int64]:

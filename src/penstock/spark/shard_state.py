@@ -84,10 +84,11 @@ class Account:
 
     def to_bytes(self) -> bytes:
         told = asdict(self)
+        del told["retried"]
         if self.retried:
-            told["format"] = _WITH_RETRIED
-        else:
-            del told["retried"]
+            # Without their names, since there may be many.
+            retried = [tuple(asdict(one).values()) for one in self.retried]
+            told |= {"format": _WITH_RETRIED, "retried": retried}
         return json.dumps(told, separators=(",", ":")).encode()
 
     @classmethod
@@ -96,11 +97,11 @@ class Account:
         if found["format"] not in (_FORMAT, _WITH_RETRIED):
             raise StateError(
                 f"the checkpoint's state is of format {found['format']}, and this version of "
-                f"penstock writes format {_FORMAT}. Go on with the version that wrote it until "
-                "nothing waits."
+                f"penstock knows formats up to {_WITH_RETRIED}. Go on with the version that wrote "
+                "it until nothing waits."
             )
         found["format"] = _FORMAT
-        found["retried"] = tuple(Retried(**one) for one in found.get("retried", ()))
+        found["retried"] = tuple(Retried(*one) for one in found.get("retried", ()))
         found["segments"] = tuple(Stored(**one) for one in found["segments"])
         found["notes"] = tuple(found["notes"])
         found["before"] = tuple(found.get("before", ()))
