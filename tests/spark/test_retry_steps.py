@@ -93,8 +93,9 @@ def visit(
 
 
 def next_timer(partition: Partition) -> float:
-    (timer,) = partition.timers[0]
-    return timer / 1000
+    """The first of the shards', each of which has one at most."""
+    assert all(len(timers) <= 1 for timers in partition.timers.values())
+    return min(timer for timers in partition.timers.values() for timer in timers) / 1000
 
 
 @pytest.mark.parametrize("on_miss", ["null", "drop", "mark"])
@@ -298,7 +299,7 @@ def test_many_rows_are_held_a_piece_at_a_time(tmp_path: Path, clock: list[float]
 
 
 class Restless:
-    """A shard whose tasks run on one of two workers, which may die, and may fail and run again."""
+    """Two shards whose tasks run on one of two workers, which may die, and fail and run again."""
 
     def __init__(self, random: np.random.Generator) -> None:
         self.partition, self._random = Partition(), random
@@ -307,7 +308,12 @@ class Restless:
     def step(self, task: WaitingTask, table: pa.Table, now: int) -> Any:
         """What the last try of a micro-batch puts out; those before come to nothing."""
         random = self._random
-        given = {0: table.combine_chunks().to_batches()} if table.num_rows else {}
+        half = table.num_rows // 2
+        given = {
+            shard: rows.combine_chunks().to_batches()
+            for shard, rows in enumerate([table.slice(0, half), table.slice(half)])
+            if rows.num_rows
+        }
         for last in (False, False, True):
             operators._IDLE = self._workers[int(random.integers(2))]
             if random.random() < 0.15:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.keys import Int64s
@@ -54,7 +55,7 @@ class Attempts:
         ahead = np.maximum(now // self.step - first, 0) // _GRID + 1
         return (first + ahead * _GRID) * self.step
 
-    def over(self, arrived: Int64s, now: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    def over(self, arrived: Int64s, now: int) -> npt.NDArray[np.bool_]:
         """Which rows have been waiting to their end."""
         return arrived + self.lasts <= now
 
