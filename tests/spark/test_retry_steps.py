@@ -214,6 +214,17 @@ def test_started_again_with_another_time(
     assert clock[0] - START == pytest.approx(leaves)
 
 
+def test_started_again_with_an_end_before_the_next_attempt(r: Path, clock: list[float]) -> None:
+    """The first attempt was planned for after ten seconds; rows that come let it be made."""
+    partition = Partition()
+    visit(partition, task_on(r, 100.0), clock, batch(7))
+    assert next_timer(partition) == START + 10.0
+    clock[0] += 3.0
+    out, _ = visit(partition, task_on(r, 2.0), clock, batch(1))
+    assert sorted(out) == [(1, 0, "a", None), (7, 0, None, GAVE_UP)]
+    assert partition.stored == 0
+
+
 def test_started_again_without_it_a_row_may_be_found(r: Path, clock: list[float]) -> None:
     partition = Partition()
     visit(partition, task_on(r, on_miss="drop"), clock, batch(7, 8))
