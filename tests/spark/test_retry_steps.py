@@ -21,6 +21,7 @@ from penstock.spark import operators
 from penstock.spark.draining import Timers
 from penstock.spark.enrichment import Enrichment
 from penstock.spark.reaching import reference
+from penstock.spark.shard_state import Account
 from penstock.spark.soft_copy import StepClock
 from penstock.spark.timed_reads import TimedReads
 from penstock.spark.waiting import WaitingTask
@@ -160,6 +161,25 @@ def test_rows_older_than_that_are_looked_for_once(master: Path, clock: list[floa
     (row,), _ = visit(partition, task, clock)
     assert row[-1] == "no such row"
     assert partition.stored == 0
+
+
+def test_time_counts_from_a_rows_arrival(master: Path, clock: list[float]) -> None:
+    """Not from when its page was read, nor from when another worker took it up."""
+    task, partition = (
+        task_on(master, 15.0, on="sku", stream=sales(1).schema, wait=10.0),
+        Partition(),
+    )
+    visit(partition, task, clock, sold(1))
+    clock[0] += 8.0
+    lose_worker()
+    _, told = visit(partition, task, clock, sold(4))
+    assert (told[0]["rowsWaiting"], told[0]["oldestWait"]) == (2, 8_000_000)
+    left = {}
+    while partition.stored:
+        clock[0] = next_timer(partition)
+        for row in visit(partition, task, clock)[0]:
+            left[row[0]] = clock[0] - START
+    assert left == {1: pytest.approx(15.0, abs=0.16), 4: pytest.approx(23.0, abs=0.16)}
 
 
 def test_a_key_that_was_found_is_not_remembered_as_missing(
@@ -340,7 +360,21 @@ class Restless:
             if not fails:
                 break
         self.partition = trial
+        for tables in trial.shards.values():
+            whole(tables)
         return found
+
+
+def whole(tables: dict[str, dict[Any, Any]]) -> None:
+    """The account names all that is stored, and nothing else is."""
+    if not tables.get("account"):
+        assert not any(tables.values())
+        return
+    account = Account.of_bytes(tables["account"][()][0])
+    named = {one.key for one in account.segments} | {one.key for one in account.retried}
+    assert set(tables["segments"]) == {(key,) for key in named}
+    assert set(tables.get("answered", ())) == {(note,) for note in account.notes}
+    assert account.segments or not account.notes
 
 
 def as_plain(rows: pa.Table) -> pa.Table:
