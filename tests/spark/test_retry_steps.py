@@ -245,6 +245,21 @@ def test_started_again_with_an_end_before_the_next_attempt(r: Path, clock: list[
     assert partition.stored == 0
 
 
+def test_started_again_with_it_while_rows_wait(master: Path, clock: list[float]) -> None:
+    """Rows that wait for their page since before are retried like others."""
+    options: dict[str, Any] = {"on": "sku", "stream": sales(1).schema, "wait": 10.0}
+    partition = Partition()
+    visit(partition, task_on(master, None, **options), clock, sold(1))
+    task = task_on(master, 15.0, **options)
+    clock[0] = next_timer(partition)
+    assert visit(partition, task, clock)[0] == []
+    while partition.stored:
+        clock[0] = next_timer(partition)
+        out, _ = visit(partition, task, clock)
+    assert [row[-1] for row in out] == [GAVE_UP]
+    assert clock[0] - START == pytest.approx(15.0, abs=0.16)
+
+
 def test_started_again_without_it_a_row_may_be_found(r: Path, clock: list[float]) -> None:
     partition = Partition()
     visit(partition, task_on(r, on_miss="drop"), clock, batch(7, 8))
