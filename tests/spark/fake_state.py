@@ -149,7 +149,12 @@ def answers(batches: list[pa.RecordBatch]) -> tuple[list[pa.RecordBatch], list[d
     return rows, told
 
 
-def waiting_task(enrichment: Enrichment, stream: pa.Schema, timers: Timers) -> WaitingTask:
+def waiting_task(
+    enrichment: Enrichment,
+    stream: pa.Schema,
+    timers: Timers,
+    retry_misses: float | None = None,
+) -> WaitingTask:
     """What the driver would make of an enrichment."""
     master = enrichment.master.open()
     shape = MasterShape.of(master)
@@ -165,6 +170,7 @@ def waiting_task(enrichment: Enrichment, stream: pa.Schema, timers: Timers) -> W
         stream,
         timers,
         enrichment.plan.budget_bytes,
+        retry_misses=retry_misses,
     )
 
 

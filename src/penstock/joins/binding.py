@@ -23,7 +23,8 @@ from penstock.window import ARRIVAL
 On = str | tuple[str, str] | Sequence[str | tuple[str, str]] | Mapping[str, str]
 OnMiss = Literal["null", "drop", "mark"]
 MISS = "_miss"
-REASONS = {NULL_KEY: "null key", NO_SUCH_ROW: "no such row"}
+GAVE_UP = 3
+REASONS = {NULL_KEY: "null key", NO_SUCH_ROW: "no such row", GAVE_UP: "gave up retrying"}
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from penstock.durations import Duration, parse_duration
 from penstock.errors import OptionError, SchemaError
 from penstock.joins.inlj import Inlj
 from penstock.joins.plan import JoinPlan
@@ -31,9 +32,9 @@ MARK = "penstock.enrich"
 _STORE = "spark.sql.streaming.stateStore.providerClass"
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _MANY_PARTITIONS = 32
-_BESIDE_A_ROW, _BESIDE = 6, 1 / 24
-"""Bytes that a worker remembers of a row that waits, and the share of the budget for the rows on
-their way into the state."""
+_BESIDE_A_ROW, _BESIDE, _RETRIED = 6, 1 / 24, 1 / 16
+"""Bytes that a worker remembers of a row that waits, and the shares of the budget for the rows on
+their way into the state, and for those that are retried."""
 _NO_DATA = "spark.sql.streaming.noDataMicroBatches.enabled"
 
 
@@ -147,6 +148,22 @@ def require_time_to_wait(max_wait: MaxWait) -> float:
     return seconds
 
 
+def time_to_retry(retry_misses: Duration | None, max_wait: MaxWait, drain: str) -> float | None:
+    """`retry_misses` in seconds; None where no row is to be retried."""
+    seconds = None if retry_misses is None else parse_duration(retry_misses, "retry_misses")
+    if not seconds:
+        return None
+    if max_wait is None or drain != "deadline":
+        wait = "30s" if max_wait is None else max_wait
+        raise OptionError(
+            "retry_misses keeps rows in Spark's state until a time of the clock, which needs "
+            f"max_wait and drain='deadline'. Write max_wait={wait!r}, drain='deadline', "
+            f"retry_misses={retry_misses!r} (max_wait='0s' if rows are to wait for nothing else), "
+            "or leave out retry_misses."
+        )
+    return seconds
+
+
 def require_settings(settings: Callable[[str, str], str | None], drain: str) -> None:
     """Raise where the session's settings would make the query fail, or never let rows go."""
     store = settings(_STORE, "") or ""
@@ -174,7 +191,9 @@ def warn_of_partitions(partitions: int, shards: int) -> None:
         )
 
 
-def waiting_plan(plan: JoinPlan, max_wait: float, stream: pa.Schema) -> JoinPlan:
+def waiting_plan(
+    plan: JoinPlan, max_wait: float, stream: pa.Schema, *, retries: bool = False
+) -> JoinPlan:
     """The operator's plan, with what a worker has beside it taken off its budget."""
     if isinstance(plan, Inlj):
         raise OptionError(
@@ -182,6 +201,6 @@ def waiting_plan(plan: JoinPlan, max_wait: float, stream: pa.Schema) -> JoinPlan
             "another join, or none: 'auto' has one."
         )
     row = RowStore(stream, 1).slot_nbytes
-    share = 1 - _BESIDE_A_ROW / (_BESIDE_A_ROW + row) - _BESIDE
+    share = 1 - _BESIDE_A_ROW / (_BESIDE_A_ROW + row) - _BESIDE - _RETRIED * retries
     # Rows that may not wait are answered when all of a micro-batch has come: no limit says so.
     return replace(plan, max_wait=max_wait or None, budget=int(plan.budget_bytes * share))

@@ -34,6 +34,8 @@ from penstock.spark.handing_out import handed_schema, is_plain, taken_over
 from penstock.spark.metering import PREFIX, observed
 from penstock.spark.packing import PACKED, SHARD, ByKey, Packing, pack_function
 from penstock.spark.reaching import reference
+from penstock.spark.retry_times import dated_schema
+from penstock.spark.retrying import inner
 from penstock.spark.schemas import arrow_schema, refuse_collations, spark_type
 from penstock.spark.shards import parse_shards, shard_names, sharded
 from penstock.spark.task_metrics import COLUMN
@@ -53,6 +55,7 @@ class Definition:
     name: str
     shards: int | None
     waits: bool
+    retry_misses: float | None = None
 
     @classmethod
     def of(
@@ -69,6 +72,7 @@ class Definition:
         name: str | None,
         master_schema: pa.Schema | None,
         waits: bool,
+        retry_misses: float | None = None,
         staleness: float | None = None,
         retry_for: float = DEFAULT_RETRY_FOR,
     ) -> Definition:
@@ -82,15 +86,20 @@ class Definition:
         columns = _names(columns)
         enrichment = Enrichment(reference(master), plan, on, columns, on_miss, staleness, retry_for)
         stream = arrow_schema(df.schema)
+        within, taken = enrichment, stream
+        if retry_misses is not None:
+            within, taken = inner(enrichment), dated_schema(stream)
         if master_schema is not None:
             chosen = Chosen(plan, NOT_LOOKED_AT) if automatic else None
             examined = Examined(given_shape(master_schema, on), chosen=chosen)
         elif enrichment.master.is_on_this_machine and not _is_connect(df):
-            examined = examine(enrichment, stream, parts, automatic=automatic)
+            examined = examine(within, taken, parts, automatic=automatic)
         else:
             examined = examine_on_executor(
-                df.sparkSession, enrichment, stream, parts, automatic=automatic
+                df.sparkSession, within, taken, parts, automatic=automatic
             )
+        if retry_misses is not None:
+            within.bind(examined.shape, taken)
         binding = enrichment.bind(examined.shape, stream)
         # By name from here on: a master built again may have more columns.
         enrichment = replace(enrichment, columns=binding.columns)
@@ -99,7 +108,7 @@ class Definition:
         refuse_duplicates(binding.output_schema.names, case_sensitive=case_sensitive)
         refuse_collations(df.schema, binding.stream_key)
         known_as = unused_name(name or enrichment.master.name, df.schema)
-        return cls(df, enrichment, examined, binding, known_as, parts, waits)
+        return cls(df, enrichment, examined, binding, known_as, parts, waits, retry_misses)
 
     @property
     def added(self) -> tuple[pa.DataType, ...]:
@@ -158,9 +167,10 @@ class Definition:
             ),
             renamed,
         )
+        identity = self.enrichment.identity
         task = WaitingTask(
             self.enrichment,
-            self.enrichment.identity,
+            identity if self.retry_misses is None else f"{identity}, retrying",
             tuple(shape.schema.field(n) for n in self.binding.read_columns),
             shape.key,
             self.added,
@@ -168,6 +178,7 @@ class Definition:
             timers,
             budget,
             is_plain(schema),
+            self.retry_misses,
         )
         packed = df.mapInArrow(pack_function(packing), f"{SHARD} int, {PACKED} binary")
         answered = (

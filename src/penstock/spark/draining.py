@@ -25,6 +25,9 @@ from pyspark.sql.streaming.stateful_processor import TimerValues
 from penstock.errors import StateError
 
 Drain = Literal["pause", "deadline"]
+NextTimer = Callable[[float | None, int | None], int | None]
+"""From the oldest row's arrival, in seconds, and from when rows are to be retried, in milliseconds,
+to the timer; None for none."""
 CLOCK = "penstock_clock"
 _BEHIND = "3650 days"
 """How far the watermark is behind the clock: a clock that is set back must make no row late."""
@@ -56,21 +59,22 @@ class Timers:
             return 0.0
         return values.getCurrentProcessingTimeInMs() / 1000
 
-    def next(
-        self, values: TimerValues, expired: int | None = None
-    ) -> Callable[[float | None], int | None]:
-        """A function from the oldest row's time of arrival to the timer, None for none.
+    def next(self, values: TimerValues, expired: int | None = None) -> NextTimer:
+        """Which timer to set after this visit.
 
         Spark removes a timer after it expired, so the next one must be another.
         """
 
-        def choose(oldest: float | None) -> int | None:
-            if oldest is None:
+        def choose(oldest: float | None, retried: int | None = None) -> int | None:
+            if oldest is None and retried is None:
                 return None
             if self.drain == "pause":
                 wanted = max(values.getCurrentWatermarkInMs(), 0) + 1
             else:
-                wanted = math.ceil((oldest + self.max_wait) * 1000)
+                moments = [] if retried is None else [retried]
+                if oldest is not None:
+                    moments.append(math.ceil((oldest + self.max_wait) * 1000))
+                wanted = min(moments)
             return wanted if expired is None else max(wanted, expired + 1)
 
         return choose

@@ -37,6 +37,7 @@ def enrich(
     shards: int | None = None,
     on_miss: OnMiss = "null",
     staleness: Duration | None = None,
+    retry_misses: Duration | None = None,
     retry_for: Duration = "2m",
     name: str | None = None,
     master_schema: pa.Schema | None = None,
@@ -72,6 +73,9 @@ def enrich(
         staleness: how far an answer may be behind a master that changes: a row that was committed
             longer ago is never missed. None leaves it to the master: a file is looked at in every
             micro-batch, a database's rows are used for a minute (docs/freshness.md).
+        retry_misses: for `max_wait` with `drain="deadline"`: a row whose key has no row in R waits
+            so long after its arrival for one that comes late, and only then is a miss. None, or 0,
+            answers it as a miss when it is first looked for.
         retry_for: how long a database may be away before the task fails; it is asked again and
             again meanwhile.
         name: what metrics call this enrichment; the master's file name if not given.
@@ -88,6 +92,7 @@ def enrich(
         require_dataframe,
         require_settings,
         require_time_to_wait,
+        time_to_retry,
         waiting_plan,
     )
     from penstock.spark.defining import Definition
@@ -106,6 +111,7 @@ def enrich(
             "drain='deadline' says how long rows wait, and without max_wait none do. Give a "
             "max_wait such as '30s', or leave out drain."
         )
+    retried = time_to_retry(retry_misses, max_wait, drain)
     waits = max_wait is not None and df.isStreaming
     if waits:
         refuse_waiting_with(df)
@@ -121,7 +127,8 @@ def enrich(
         settings = df.sparkSession.conf.get
         seconds = require_time_to_wait(max_wait)
         require_settings(settings, drain)
-        chosen = waiting_plan(chosen, seconds, arrow_schema(df.schema))
+        stream = arrow_schema(df.schema)
+        chosen = waiting_plan(chosen, seconds, stream, retries=retried is not None)
         shards = executors_of(settings) if shards is None else shards
     try:
         definition = Definition.of(
@@ -136,6 +143,7 @@ def enrich(
             name=name,
             master_schema=master_schema,
             waits=waits,
+            retry_misses=retried if waits else None,
             staleness=None if staleness is None else parse_duration(staleness, "staleness"),
             retry_for=parse_duration(retry_for, "retry_for"),
         )

@@ -3,7 +3,7 @@
 | state | key | value |
 | --- | --- | --- |
 | `account` | | the whole as JSON: a token, a timer, which segments and which notes there are |
-| `segments` | stamp | rows that began to wait together |
+| `segments` | stamp | rows that began to wait together; or that found no partner and are retried |
 | `answered` | stamp | a note: numbers of rows of earlier segments that were answered in a step |
 
 Stamps count what was written. A step is one visit of the shard, and its token is drawn at random: a
@@ -22,7 +22,8 @@ from pyspark.sql.types import BinaryType, LongType, StructField, StructType
 
 from penstock.errors import StateError
 
-_FORMAT = 1
+_FORMAT, _WITH_RETRIED = 1, 2
+"""The second is of accounts that name rows that are retried, and of no others."""
 _KEY = StructType([StructField("stamp", LongType(), False)])
 _VALUE = StructType([StructField("value", BinaryType(), False)])
 
@@ -34,6 +35,21 @@ class Stored:
     key: int
     written: int
     rows: int
+
+
+@dataclass(frozen=True)
+class Retried:
+    """What the account says of a segment of rows that are retried.
+
+    `due` is when they are looked for next, `oldest` when the first of them arrived: milliseconds of
+    the shard's time.
+    """
+
+    key: int
+    rows: int
+    nbytes: int
+    due: int
+    oldest: int
 
 
 @dataclass(frozen=True)
@@ -51,6 +67,7 @@ class Account:
         ahead: how far this was ahead of the clock, which may have been set back.
         before: the tokens of the last steps before: a worker that has the rows of one of them can
             catch up.
+        retried: segments whose rows found no partner yet, in no order.
     """
 
     stamp: int = 0
@@ -63,19 +80,28 @@ class Account:
     ahead: float = 0.0
     before: tuple[str, ...] = ()
     format: int = field(default=_FORMAT)
+    retried: tuple[Retried, ...] = ()
 
     def to_bytes(self) -> bytes:
-        return json.dumps(asdict(self), separators=(",", ":")).encode()
+        told = asdict(self)
+        del told["retried"]
+        if self.retried:
+            # Without their names, since there may be many.
+            retried = [tuple(asdict(one).values()) for one in self.retried]
+            told |= {"format": _WITH_RETRIED, "retried": retried}
+        return json.dumps(told, separators=(",", ":")).encode()
 
     @classmethod
     def of_bytes(cls, text: bytes) -> Account:
         found: dict[str, Any] = json.loads(text)
-        if found["format"] != _FORMAT:
+        if found["format"] not in (_FORMAT, _WITH_RETRIED):
             raise StateError(
                 f"the checkpoint's state is of format {found['format']}, and this version of "
-                f"penstock writes format {_FORMAT}. Go on with the version that wrote it until "
-                "nothing waits."
+                f"penstock knows formats up to {_WITH_RETRIED}. Go on with the version that wrote "
+                "it until nothing waits."
             )
+        found["format"] = _FORMAT
+        found["retried"] = tuple(Retried(*one) for one in found.get("retried", ()))
         found["segments"] = tuple(Stored(**one) for one in found["segments"])
         found["notes"] = tuple(found["notes"])
         found["before"] = tuple(found.get("before", ()))

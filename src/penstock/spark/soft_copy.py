@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -23,9 +23,11 @@ from penstock.joins import SemiStreamJoin
 from penstock.joins.resuming import Movements, can_forget, forget, logical_time, pass_time, resume
 from penstock.keys import Int64s
 from penstock.spark.at_once import in_pieces
+from penstock.spark.draining import NextTimer
 from penstock.spark.parts import SEGMENT_BYTES, Part, Parts
+from penstock.spark.retry_times import dated, in_ms, undated_schema
 from penstock.spark.segments import Segment, fitted, joined_times, pack_numbers, unpack_numbers
-from penstock.spark.shard_state import Account, ShardState, Stored
+from penstock.spark.shard_state import Account, Retried, ShardState, Stored
 from penstock.spark.spreading import crowded_pages, pages_read_early, read_pages
 
 _PIECE_SHARE = 16
@@ -70,6 +72,10 @@ class SoftCopy:
 
     def __init__(self, join: SemiStreamJoin, clock: StepClock) -> None:
         self.join, self.clock = join, clock
+        within = join.binding.stream_schema
+        self.stream_schema = undated_schema(within)
+        self._dated = len(self.stream_schema) < len(within)
+        """Whether the join is given rows with the time of their arrival."""
         self._moved = Movements(join)
         self._shard: int | None = None
         self._account = Account()
@@ -182,8 +188,12 @@ class SoftCopy:
         # Numbers are never given twice, also where the last rows to arrive were answered.
         pass_time(self.join, self._account.arrived + self._shift)
 
+    def _given(self, piece: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows as the join takes them; the clock shows when they arrived."""
+        return dated(piece, in_ms(self.clock.shown)) if self._dated else piece
+
     def _resume(self, segment: Segment) -> Batches:
-        rows, done, now = fitted(segment.rows, self.join.binding.stream_schema), 0, self.clock.shown
+        rows, done, now = fitted(segment.rows, self.stream_schema), 0, self.clock.shown
         most = self.join.plan.budget_bytes // _PIECE_SHARE
         for at, end in segment.times:
             until = int(np.searchsorted(segment.numbers, end))
@@ -192,7 +202,7 @@ class SoftCopy:
             self.clock.shown = min(at, now)
             for piece in in_pieces(rows.slice(done, until - done), most):
                 numbers = segment.numbers[done : done + piece.num_rows]
-                yield from resume(self.join, piece, numbers + self._shift)
+                yield from resume(self.join, self._given(piece), numbers + self._shift)
                 begun, ceased = self._moved.taken()
                 # What the cache has by now did not begin to wait again.
                 self._parts.answer(np.setdiff1d(numbers, begun - self._shift, assume_unique=True))
@@ -204,7 +214,7 @@ class SoftCopy:
         """Rows come in; what they set free comes out."""
         for piece in in_pieces(batch, self.join.plan.budget_bytes // _PIECE_SHARE):
             first = logical_time(self.join)
-            yield from self.join.push(piece)
+            yield from self.join.push(self._given(piece))
             begun, ceased = self._moved.taken()
             if len(begun):
                 rows = take(piece, begun - first)
@@ -250,16 +260,23 @@ class SoftCopy:
         state.write_segment(self._stamp, segment.packed())
         self._parts.add(self._stamp, Part.of(segment, self._stamp))
 
+    def stamped(self) -> int:
+        """The stamp of something that is written beside what is known here."""
+        self._stamp += 1
+        return self._stamp
+
     def end(
         self,
         state: ShardState,
-        timer: Callable[[float | None], int | None],
+        timer: NextTimer,
         expired: int | None = None,
+        retried: Sequence[Retried] = (),
+        due: int | None = None,
     ) -> None:
         """Write down what this step did; `timer` is told the oldest row's time of arrival.
 
         The operator must have put out all that it had to. Spark itself removes the timer that
-        `expired`.
+        `expired`. Rows that are `retried`, the first at `due`, are stored already.
         """
         before = self._account
         if before.timer == expired:
@@ -268,9 +285,9 @@ class SoftCopy:
         for key in self._parts.empty():
             state.remove_segment(key)
             self._parts.remove(key)
-        if len(self._parts):
+        if len(self._parts) or retried:
             self._fold(state)
-            self._write(before, state, timer)
+            self._write(before, state, timer, tuple(retried), due)
         else:
             if before.token or self._stamp > before.stamp:
                 state.set_timer(before.timer, None)
@@ -286,9 +303,8 @@ class SoftCopy:
                 segment.only(~self._parts[key].gone)
                 for key, segment in zip(group, read, strict=True)
             ]
-            schema = self.join.binding.stream_schema
             folded = Segment(
-                pa.concat_batches([fitted(segment.rows, schema) for segment in kept]),
+                pa.concat_batches([fitted(segment.rows, self.stream_schema) for segment in kept]),
                 np.concatenate([segment.numbers for segment in kept]),
                 joined_times([(segment.times, segment.numbers) for segment in kept]),
             )
@@ -300,7 +316,12 @@ class SoftCopy:
             self._parts.replace(group[-1], Part.of(folded, self._stamp))
 
     def _write(
-        self, before: Account, state: ShardState, timer: Callable[[float | None], int | None]
+        self,
+        before: Account,
+        state: ShardState,
+        timer: NextTimer,
+        retried: tuple[Retried, ...],
+        due: int | None,
     ) -> None:
         kept, answered = list(before.notes), self._parts.answers()
         if len(answered):
@@ -308,12 +329,16 @@ class SoftCopy:
             state.write_answered(self._stamp, pack_numbers(answered))
             kept.append(self._stamp)
         # A note is of use while a segment is there that was written before it.
-        earliest = min(part.written for _, part in self._parts.items())
+        written = (part.written for _, part in self._parts.items())
+        earliest = min(written, default=self._stamp + 1)
         for stamp in [stamp for stamp in kept if stamp < earliest]:
             state.remove_answered(stamp)
             kept.remove(stamp)
         oldest, clock = self.oldest(), self.clock
-        wanted = timer(None if oldest is None else oldest - clock.ahead)
+        wanted = timer(
+            None if oldest is None else oldest - clock.ahead,
+            None if due is None else due - in_ms(clock.ahead),
+        )
         state.set_timer(before.timer, wanted)
         stored = [Stored(key, part.written, part.rows) for key, part in self._parts.items()]
         self._account = Account(
@@ -326,6 +351,7 @@ class SoftCopy:
             clock.shown,
             clock.ahead,
             (*before.before, before.token)[-_STEPS_BEHIND:] if before.token else (),
+            retried=retried,
         )
         state.write_account(self._account)
 

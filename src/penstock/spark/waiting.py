@@ -19,10 +19,12 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from penstock.spark import operators
 from penstock.spark.at_once import Outputs
 from penstock.spark.draining import Timers
-from penstock.spark.enrichment import Enrichment
+from penstock.spark.enrichment import Enrichment, MasterShape
 from penstock.spark.handing_out import ColumnFrames, PackedFrames
 from penstock.spark.operators import Operator
 from penstock.spark.packing import PACKED, unpack
+from penstock.spark.retry_times import Attempts, dated_schema, undated_schema
+from penstock.spark.retrying import Retries, inner
 from penstock.spark.segments import Segment, merged_schema
 from penstock.spark.shard_state import Account, ShardState
 from penstock.spark.soft_copy import SoftCopy, StepClock
@@ -51,6 +53,8 @@ class WaitingTask:
         declared: the stream's schema, near enough, for when only rows that wait are at hand.
         budget: bytes for the operator and for what is remembered of the state.
         as_columns: whether answers leave as columns; packed if not.
+        retry_misses: seconds from its arrival on that a row may wait for a row of R that comes
+            late; None: not at all.
     """
 
     enrichment: Enrichment
@@ -62,6 +66,7 @@ class WaitingTask:
     timers: Timers
     budget: int
     as_columns: bool = False
+    retry_misses: float | None = None
 
 
 class WaitingRows(StatefulProcessor):
@@ -117,6 +122,7 @@ class Visit:
         self._task, self._shard, self._state, self._refresh = task, shard, state, refresh
         self._bytes_before = (state.bytes_read, state.bytes_written)
         self._operator: Operator | None = None
+        self._retries: Retries | None = None
         self._whole = False
 
     def begin(self, packed: Iterator[bytes]) -> bool:
@@ -138,13 +144,20 @@ class Visit:
             return None
         kept = operators.schema_of(self._task.identity)
         if kept is not None:
-            return kept
-        oldest = Segment.unpacked(self._state.read_segment(account.segments[0].key))
-        return merged_schema(oldest.rows.schema, self._task.declared)
+            return undated_schema(kept)
+        if account.segments:
+            oldest = Segment.unpacked(self._state.read_segment(account.segments[0].key))
+            waiting = oldest.rows.schema
+        else:
+            waiting = next(unpack(self._state.read_segment(account.retried[0].key))).schema
+        return merged_schema(waiting, self._task.declared)
 
     def _take(self, schema: pa.Schema) -> None:
         task = self._task
-        asked = (task.identity, task.enrichment, schema, task.promised, task.key)
+        retries = task.retry_misses is not None
+        enrichment = inner(task.enrichment) if retries else task.enrichment
+        taken = dated_schema(schema) if retries else schema
+        asked = (task.identity, enrichment, taken, task.promised, task.key)
         clock, waits = StepClock(), task.timers.max_wait > 0
         operator = operators.take(*asked, clock=clock, refresh=self._refresh, waits=waits)
         if operator.copy is not None and not operator.copy.usable(self._shard, self._account):
@@ -154,16 +167,32 @@ class Visit:
             operator.copy = SoftCopy(operator.join, clock)
         self._operator, self._copy = operator, operator.copy
         self._meter = TaskMeter(operator.join, operator.reads, warm=operator.warm)
-        joined = operator.join.binding.output_schema
-        outputs = Outputs(schema, joined, task.added, measured=True)
+        binding = operator.join.binding
+        if retries:
+            binding = task.enrichment.bind(MasterShape.of(operator.join.master), schema)
+        if retries or (self._account is not None and self._account.retried):
+            attempts = None if task.retry_misses is None else Attempts.of(task.retry_misses)
+            stamped = operator.copy.stamped
+            self._retries = Retries(operator.join, binding, attempts, self._state, stamped)
+        outputs = Outputs(schema, binding.output_schema, task.added, measured=True)
         self.frames = ColumnFrames(outputs) if task.as_columns else PackedFrames(outputs)
 
     def answers(self, now: float, *, empty: bool) -> Batches:
         """What can be put out: with `empty`, every row; else what is cached, overdue or in the way
         of others.
         """
-        copy: SoftCopy = self._copy
+        copy, retries = self._copy, self._retries
         copy.begin_step(self._account, now)
+        if retries is None:
+            yield from self._joined(empty=empty)
+            return
+        retries.begin(self._account, copy.clock.shown)
+        yield from retries.sifted(self._joined(empty=empty))
+        yield from retries.attempt()
+
+    def _joined(self, *, empty: bool) -> Batches:
+        """What the join puts out."""
+        copy: SoftCopy = self._copy
         yield from copy.begin(self._shard, self._account, self._state)
         for batch in self._batches:
             yield from copy.push(batch, self._state)
@@ -171,11 +200,15 @@ class Visit:
             yield from copy.flush()
         else:
             # Time has passed, whether or not rows came.
-            yield from copy.push(_empty_batch(copy.join.binding.stream_schema), self._state)
+            yield from copy.push(_empty_batch(copy.stream_schema), self._state)
             yield from copy.read_early()
 
     def end(self, timer: Any, expired: int | None) -> None:
-        self._copy.end(self._state, timer, expired)
+        retries = self._retries
+        if retries is None:
+            self._copy.end(self._state, timer, expired)
+        else:
+            self._copy.end(self._state, timer, expired, retries.end(), retries.next_due())
         self._whole = True
 
     def metrics(self) -> dict[str, int]:
@@ -185,6 +218,8 @@ class Visit:
         values["budgetBytes"] = self._task.budget
         values["heldBytes"] += copy.nbytes
         oldest = copy.oldest()
+        if self._retries is not None:
+            oldest = self._retries.correct(values, oldest)
         if oldest is not None:
             values["oldestWait"] = max(int((copy.clock.shown - oldest) * 1e6), 0)
         values["stateBytesRead"] = self._state.bytes_read - self._bytes_before[0]
