@@ -83,6 +83,9 @@ class Enrichment(Part):
     shards: int | None = Field(None, ge=1, description="partitions by key range")
     staleness: str | None = Field(None, description="how far answers may be behind the master")
     retry_for: str = Field("2m", description="how long a database may be away")
+    retry_misses: str | None = Field(
+        None, description="how long rows without a partner wait for one that comes late"
+    )
     name: str | None = Field(None, description="what metrics call it")
 
 

@@ -102,6 +102,7 @@ def _enriched(rows: DataFrame, step: Enrichment) -> DataFrame:
         "shards": step.shards,
         "staleness": step.staleness,
         "retry_for": step.retry_for,
+        "retry_misses": step.retry_misses,
         "name": step.name,
         "on_miss": "mark" if step.misses == "dead-letter" else step.misses,
     }
