@@ -41,6 +41,7 @@ FIELDS = {
     "drain_ms",
     "drain_page_reads",
     "total_ms",
+    "server_us_per_row",
 }
 
 

@@ -211,6 +211,7 @@ def test_what_cannot_be(spark: SparkSession, place: Path) -> None:
             prepare(define(definition(place, **changes)), spark)
 
 
+@pytest.mark.cluster
 def test_the_command(tmp_path: Path) -> None:
     """What `init` writes runs, and is stopped by a signal between two micro-batches."""
     penstock = [sys.executable, "-c", "from penstock.cli import main; main()"]

@@ -101,11 +101,11 @@ class EmptiesByLookUps(YieldingCache):
     _asked_for: LookUp | None = None
     _reads_when_empty = 0
     _emptying_since_push = False
-    _lot = np.random.default_rng(1)
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._look_up_workers = Workers(1, "penstock-look-up")
+        self._lot = np.random.default_rng(1)
 
     def _work_to_empty(self) -> bool:
         if self._work_on_hand():

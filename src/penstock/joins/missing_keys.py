@@ -53,6 +53,7 @@ class RemembersMisses(EmptiesByLookUps):
                 answer = Unmatchable(self.binding, batch, misses[gone], reasons)
                 if len(left):
                     super()._begin_to_wait(batch, arrivals[left], misses[left], keys.take(left))
+                self._counters.cache_hits += len(gone)
                 self._counters.unmatched += len(gone)
                 self._answers.append(answer)
                 return

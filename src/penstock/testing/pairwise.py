@@ -17,9 +17,12 @@ def pairwise(
     factors: Sequence[Sequence[Hashable]],
     allowed: Callable[[Combination], bool] = lambda _: True,
     seed: int = 7,
+    of: int | None = None,
 ) -> list[Combination]:
     """Some allowed combinations, one value of each factor, that cover every pair that any allowed
     combination has. Greedy: each is the best of a few that contain a pair not covered yet.
+
+    With `of`, only the pairs that this factor is part of.
 
     >>> len(pairwise([range(10), range(4), "ab"])) <= 48
     True
@@ -28,6 +31,7 @@ def pairwise(
     missing = dict.fromkeys(
         (i, a, j, b)
         for (i, one), (j, other) in combinations(enumerate(factors), 2)
+        if of is None or of in (i, j)
         for a in one
         for b in other
     )
