@@ -5,6 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from penstock.pipeline.brokers import require_brokers
 from penstock.pipeline.definition import KafkaSink
 from penstock.pipeline.sinks.base import BATCH
 
@@ -17,7 +18,7 @@ class KafkaTarget:
         self.described = f"the topic {sink.topic} at {sink.servers}, at least once"
 
     def check(self, spark: SparkSession) -> None:
-        """What can be known is known when Spark reaches the brokers."""
+        require_brokers(self._sink.servers)
 
     def write(self, rows: DataFrame, batch: str) -> None:
         sink, tagged = self._sink, rows.withColumn(BATCH, F.lit(batch))
