@@ -43,8 +43,8 @@ demo: java  ## stream sales through Spark, enrich them under 50 MB, and prove th
 test: java servers  ## run the tests on two cores; joins, masters and keys are paired, not crossed
 	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not cluster"
 
-test-cluster: java  ## kill workers, executors and drivers of running queries: some twenty trials
-	$(BIN)/python -m pytest -n 2 --dist loadgroup -m cluster tests/spark
+test-cluster: java servers  ## kill workers, executors, drivers and servers of running queries; whole commands: some minutes
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -m cluster tests
 
 test-all: java servers  ## the same with every join on every master with every kind of key
 	$(BIN)/python -m pytest -n 2 --dist loadgroup --conformance=all

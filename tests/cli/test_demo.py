@@ -63,6 +63,7 @@ def left_behind(folder: Path) -> list[str]:
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.cluster
 def test_interrupted_and_resumed(tmp_path: Path) -> None:
     """Ctrl-C in the stream: one line, nobody left; the next run ends with the plain join's rows."""
     folder = tmp_path / "demo"

@@ -185,6 +185,7 @@ def test_the_case_goes_to_a_process_and_comes_back() -> None:
 
 @pytest.mark.one_spark
 @pytest.mark.timeout(600)
+@pytest.mark.cluster
 def test_the_command(tmp_path: Path) -> None:
     """Two ways, each in a process with a Spark of its own; JSON alone on standard output."""
     words = (
