@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 import threading
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
-from penstock.errors import MasterError, StateError
+from penstock.errors import MasterError
 from penstock.keys import Int64s, Keys
 from penstock.masters.base import Changes, PageNumbers, ReadCount
 from penstock.masters.fences import pages_of
 from penstock.masters.forks import renew_after_fork
 from penstock.masters.info import MasterInfo
-from penstock.masters.matching import WantedKeys
+from penstock.masters.lifetime import Closeable
+from penstock.masters.matching import WantedKeys, rows_by_pages
 from penstock.masters.page_index import FORMAT_VERSION, PageIndex
 from penstock.masters.page_runs import together
 from penstock.masters.plain_types import measurable
 from penstock.masters.requests import column_numbers, keys_for, no_rows, page_numbers, ranges
-from penstock.memory import in_one_piece
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 _LOOK_UP_BYTES = 1024 * 1024
 
@@ -43,7 +40,7 @@ class OpenVersion(Protocol):
 Version = TypeVar("Version", bound=OpenVersion)
 
 
-class IndexedPages(ABC, Generic[Version]):
+class IndexedPages(Closeable, Generic[Version]):
     """Pages found by the fences of one version, which is seen until `refresh` goes over to another.
 
     Several threads may call; reads take turns. A forked process goes on with its own copy, also if
@@ -54,7 +51,6 @@ class IndexedPages(ABC, Generic[Version]):
         self._place = place
         self.reads = ReadCount()
         self._lock = threading.Lock()
-        self._closed = False
         self._adopt(opened)
         renew_after_fork(self)
 
@@ -79,16 +75,6 @@ class IndexedPages(ABC, Generic[Version]):
         self.data_nbytes = facts.data_nbytes
         self.hash_seed = facts.hash_seed
 
-    def __repr__(self) -> str:
-        name = type(self).__name__
-        return f"{name}({self._place!r}, rows={self.num_rows}, pages={self.num_pages})"
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def close(self) -> None:
         """Let go of the file; every later call but this one raises StateError."""
         with self._lock:
@@ -101,8 +87,7 @@ class IndexedPages(ABC, Generic[Version]):
         """End the threads that read."""
 
     def _in_use(self) -> Version:
-        if self._closed:
-            raise StateError(f"{self._place} is closed; open the master again.")
+        self._require_open()
         return self._opened
 
     # -- finding ----------------------------------------------------------------------------
@@ -140,14 +125,7 @@ class IndexedPages(ABC, Generic[Version]):
         wanted = WantedKeys(self._keys(keys))
         pages = np.unique(pages_of(self._in_use().index.fences, wanted.codes))
         at_once = max(_LOOK_UP_BYTES // self._in_use().index.largest_page_nbytes, 1)
-        needed = list(dict.fromkeys([*self.key, *columns]))
-        found = []
-        for first in range(0, len(pages), at_once):
-            rows = in_one_piece(self.read(pages[first : first + at_once], needed))
-            ours = wanted.among([rows.column(n) for n in self.key])
-            found.append(rows.select(list(columns)).filter(pa.array(ours)))
-            del rows  # so that the next read has their buffer
-        return pa.concat_batches(found) if found else no_rows(self.schema, columns)
+        return rows_by_pages(wanted, pages, at_once, self, columns)
 
     # -- runs of neighbouring pages, the first run at page 0 ----------------------------------
 

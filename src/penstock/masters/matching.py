@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -10,6 +11,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.keys import VALID, Int64s, Keys, codes_of, is_exact
+from penstock.masters.requests import no_rows
+from penstock.memory import in_one_piece
+
+
+class ReadsPages(Protocol):
+    """As much of a master as reading pages takes."""
+
+    schema: pa.Schema
+    key: tuple[str, ...]
+
+    def read(self, pages: Int64s, columns: Sequence[str]) -> pa.Table: ...
 
 
 class WantedKeys:
@@ -44,6 +56,24 @@ class WantedKeys:
         found = np.zeros(len(codes), dtype=np.bool_)
         found[rows[_equal(_take(columns, rows), _take(self.columns, wanted))]] = True
         return found
+
+
+def rows_by_pages(
+    wanted: WantedKeys,
+    pages: Int64s,
+    at_once: int,
+    master: ReadsPages,
+    columns: Sequence[str],
+) -> pa.RecordBatch:
+    """These columns of the rows with one of the keys, by reading so many of their pages at once."""
+    needed = list(dict.fromkeys([*master.key, *columns]))
+    found = []
+    for first in range(0, len(pages), at_once):
+        rows = in_one_piece(master.read(pages[first : first + at_once], needed))
+        ours = wanted.among([rows.column(n) for n in master.key])
+        found.append(rows.select(list(columns)).filter(pa.array(ours)))
+        del rows  # so that the next read has their buffer
+    return pa.concat_batches(found) if found else no_rows(master.schema, columns)
 
 
 def _take(columns: Sequence[pa.Array], rows: Int64s) -> tuple[pa.Array, ...]:

@@ -11,7 +11,7 @@ from penstock.errors import MasterError, SchemaError, StateError
 from penstock.keys import HASH_SEED, Int64s, Keys, any_null, codes_of
 from penstock.masters.base import Changes, PageNumbers, ReadCount
 from penstock.masters.fences import pages_of
-from penstock.masters.matching import WantedKeys
+from penstock.masters.matching import WantedKeys, rows_by_pages
 from penstock.masters.page_cuts import cut_pages
 from penstock.masters.plain_types import plain_batch, plain_schema
 from penstock.masters.requests import (
@@ -22,7 +22,6 @@ from penstock.masters.requests import (
     page_numbers,
     ranges,
 )
-from penstock.memory import in_one_piece
 
 Ranges = tuple[tuple[int, int], ...] | None
 
@@ -159,9 +158,7 @@ class MemoryMaster:
         column_numbers(self.schema, columns, "the master")
         wanted = WantedKeys(self._keys(keys))
         pages = np.unique(pages_of(self._fences, wanted.codes))
-        rows = in_one_piece(self.read(pages, list(dict.fromkeys([*self.key, *columns]))))
-        ours = wanted.among([rows.column(n) for n in self.key])
-        return rows.select(list(columns)).filter(pa.array(ours))
+        return rows_by_pages(wanted, pages, max(len(pages), 1), self, columns)
 
     def replace(self, table: pa.Table, ranges: Ranges = None) -> None:
         """Prepare the next version of R; `refresh` will say that these ranges have changed."""

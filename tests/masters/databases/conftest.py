@@ -1,12 +1,13 @@
-"""Tables of a real MariaDB that the tests of masters in databases share."""
+"""Tables of real servers that the tests of masters in databases share."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
 from tests.servers.mariadb import MariadbServer
+from tests.servers.postgres import PostgresServer
 from tests.servers.tables import next_name
 
 from penstock.masters.databases import DatabaseMaster
@@ -49,3 +50,21 @@ def shop(mariadb: MariadbServer) -> Iterator[Shop]:
     made = Shop(mariadb)
     yield made
     made.close()
+
+
+Open = Callable[..., DatabaseMaster]
+
+
+@pytest.fixture
+def opened(postgres: PostgresServer) -> Iterator[Open]:
+    """Opens a table of the server; all are closed in the end."""
+    masters = []
+
+    def opener(table: str, server: str | None = None, **options: Any) -> DatabaseMaster:
+        master = open_table(f"{server or postgres.uri}?table={table}", **options)
+        masters.append(master)
+        return master
+
+    yield opener
+    for master in masters:
+        master.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,6 @@ import pytest
 from tests.servers.postgres import PostgresServer
 from tests.servers.tables import next_name
 
-from penstock import open_master
 from penstock.errors import MasterError, OptionError, PagesMovedError, SchemaError
 from penstock.joins import HybridJoin, RootJoin, SemiStreamJoin
 from penstock.joins.plan import JoinPlan
@@ -99,21 +97,6 @@ FEEDS: dict[str, dict[str, str]] = {
     "updated_at": {"updated_at": "updated_at"},
     "time alone": {},
 }
-
-
-@pytest.fixture
-def opened(postgres: PostgresServer) -> Iterator[Callable[..., DatabaseMaster]]:
-    masters = []
-
-    def opener(table: str, **options: Any) -> DatabaseMaster:
-        master = open_master(f"{postgres.uri}?table={table}", **options)
-        assert isinstance(master, DatabaseMaster)
-        masters.append(master)
-        return master
-
-    yield opener
-    for master in masters:
-        master.close()
 
 
 def prices(join: SemiStreamJoin, keys: list[int]) -> dict[int, int | None]:

@@ -6,7 +6,6 @@ import collections
 import datetime as dt
 import os
 import pickle
-from collections.abc import Callable, Iterator
 from decimal import Decimal
 from itertools import chain
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.masters.databases.conftest import Open
 from tests.servers.postgres import PostgresServer
 from tests.servers.tables import next_name
 
@@ -28,24 +28,6 @@ from penstock.errors import (
 )
 from penstock.joins import HybridJoin, MeshJoin, RootJoin
 from penstock.masters.databases import DatabaseMaster
-
-Open = Callable[..., DatabaseMaster]
-
-
-@pytest.fixture
-def opened(postgres: PostgresServer) -> Iterator[Open]:
-    """Opens a table of the server; all are closed in the end."""
-    masters = []
-
-    def opener(table: str, server: str | None = None, **options: Any) -> DatabaseMaster:
-        master = open_master(f"{server or postgres.uri}?table={table}", **options)
-        assert isinstance(master, DatabaseMaster)
-        masters.append(master)
-        return master
-
-    yield opener
-    for master in masters:
-        master.close()
 
 
 @pytest.fixture

@@ -24,6 +24,7 @@ NUMBERS = ("page_rows",)
 TIMES = ("staleness", "timeout")
 OURS = ("table", *LISTS, "filter", *NUMBERS, *TIMES, "updated_at", "publication")
 """Parameters that are Penstock's; the others are the driver's."""
+_TIMEOUT = 60.0
 _SECRET = re.compile(r"pass(?!file)|pwd|secret|token", re.IGNORECASE)
 _NAME = re.compile(r'"((?:[^"]|"")+)"|([^".]+)')
 
@@ -86,6 +87,21 @@ class TableAddress:
                 f"{self.kind}://user@host/database?table=shop.products&key=id"
             )
         return split_name(self.table)
+
+    @property
+    def wanted(self) -> dict[str, Any]:
+        """What of the table is wanted, as a catalog is asked for it."""
+        options = dict(self.options)
+        return {
+            "key": options.get("key", ()),
+            "columns": options.get("columns"),
+            "filtered": options.get("filter"),
+        }
+
+    @property
+    def timeout(self) -> float:
+        """Seconds that a statement may take."""
+        return float(dict(self.options).get("timeout", _TIMEOUT))
 
     @property
     def name(self) -> str:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from penstock.errors import MasterError, PagesMovedError, StateError
+from penstock.errors import MasterError, PagesMovedError
 from penstock.keys import HASH_SEED, Int64s, Keys
 from penstock.masters.base import Changes, PageNumbers, ReadCount
 from penstock.masters.databases.freshness import Freshness
@@ -19,19 +19,16 @@ from penstock.masters.databases.page_or_keys import PageOrKeys
 from penstock.masters.databases.table import KeyRange, KeyRanges, Table, Walk
 from penstock.masters.forks import renew_after_fork
 from penstock.masters.info import TableInfo
+from penstock.masters.lifetime import Closeable
 from penstock.masters.matching import WantedKeys
 from penstock.masters.requests import column_numbers, keys_for, no_rows, page_numbers, ranges
 from penstock.memory import in_one_piece
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 DEFAULT_STALENESS = 60.0
 """Seconds that an answer may be behind the table, where nothing else is asked for."""
 _PAGE_BYTES = 64 * 1024
 _LEAST_PAGE_ROWS = 64
 _MOST_PAGES = 65_536
-_SAMPLE_ROWS = 256
 _SAMPLE_PAGES = 8
 _UNLIKE_SAMPLE = 1.25
 """How much larger than the sample's largest page others may be."""
@@ -46,7 +43,7 @@ _STATEMENT_BYTES = 64 * 1024
 """What a statement takes beside its rows and keys: its text, the driver's objects."""
 
 
-class DatabaseMaster:
+class DatabaseMaster(Closeable):
     """Rows of a table, or of a view, that stays in its database.
 
     Pages are ranges of the key, found by walking the key's index; a read is one statement for many
@@ -70,13 +67,12 @@ class DatabaseMaster:
         costs: PageOrKeys | None = None,
         reopen: Callable[[], DatabaseMaster] | None = None,
     ) -> None:
-        self._table, self._reopen = table, reopen
+        self._table, self._place, self._reopen = table, table.place, reopen
         self._asked_rows, self.staleness = page_rows, staleness
         self.hash_seed = HASH_SEED
         self.reads = ReadCount()
         self.costs = costs or PageOrKeys()
         self._lock = threading.RLock()
-        self._closed = False
         self._versions = 0
         try:
             shape = table.describe()
@@ -99,17 +95,17 @@ class DatabaseMaster:
         self.looks_up_only = shape.order is None
         row = _fixed_nbytes(self.schema)
         self.page_rows = self._asked_rows or self._rows_of_a_page(row or 128)
-        self._place: KeyFences | HashParts
+        self._fences: KeyFences | HashParts
         if shape.order is None:
             self.num_rows = shape.rows
-            self._place = HashParts(max(shape.rows // _PARTS_ROWS, 1))
+            self._fences = HashParts(max(shape.rows // _PARTS_ROWS, 1))
             self._page_rows = np.array([min(_PARTS_ROWS, shape.rows)])
         else:
             walk = table.walk(self.page_rows)
             self._adopt_walk(walk, shape.order)
-        self.num_pages = len(self._place) or 1
+        self.num_pages = len(self._fences) or 1
         self.max_page_rows = max(int(self._page_rows.max(initial=0)), 1)
-        self.index_nbytes = self._place.nbytes + self._page_rows.nbytes
+        self.index_nbytes = self._fences.nbytes + self._page_rows.nbytes
         self._size_rows(row)
 
     def _next_version(self) -> None:
@@ -117,7 +113,7 @@ class DatabaseMaster:
         self.version = str(self._versions)
 
     def _adopt_walk(self, walk: Walk, order: tuple[int, ...]) -> None:
-        self._place = KeyFences(walk.fences, order)
+        self._fences = KeyFences(walk.fences, order)
         self._page_rows = walk.rows
         self.num_rows = int(walk.rows.sum())
 
@@ -138,7 +134,7 @@ class DatabaseMaster:
         """Bytes of a row: on average, and on the widest of some pages."""
         if not self.num_rows:
             return 1.0, 1.0
-        if isinstance(self._place, HashParts):
+        if isinstance(self._fences, HashParts):
             tables = [self._table.read(KeyRanges([], []), self.schema.names)]
         else:
             at = np.unique(np.linspace(0, self.num_pages - 1, _SAMPLE_PAGES).astype(np.int64))
@@ -151,23 +147,12 @@ class DatabaseMaster:
 
     # -- the contract -----------------------------------------------------------------------
 
-    def __repr__(self) -> str:
-        return (
-            f"DatabaseMaster({self._table.place!r}, rows={self.num_rows}, pages={self.num_pages})"
-        )
-
     def __reduce__(self) -> tuple[object, ...]:
         if self._reopen is None:
             raise TypeError(
                 f"{self!r} was not opened by its address, and cannot be opened elsewhere."
             )
         return self._reopen, ()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
         """End the connection; every later call but this one raises StateError."""
@@ -180,14 +165,13 @@ class DatabaseMaster:
         self._table.after_fork()
 
     def _in_use(self) -> Table:
-        if self._closed:
-            raise StateError(f"{self._table.place} is closed; open the master again.")
+        self._require_open()
         return self._table
 
     def page_of(self, keys: Keys | pa.Array) -> PageNumbers:
         """The page of each key, or the page that it would be on; null keys get any page."""
         self._in_use()
-        return self._place.pages_of(self._keys(keys))
+        return self._fences.pages_of(self._keys(keys))
 
     def _keys(self, keys: Keys | pa.Array) -> Keys:
         return keys_for(keys, self._table.shape.key_types, self.hash_seed)
@@ -202,16 +186,16 @@ class DatabaseMaster:
 
     def read(self, pages: Sequence[int] | PageNumbers, columns: Sequence[str]) -> pa.Table:
         """These columns of all rows of these pages, which ascend; in page and key order."""
-        column_numbers(self.schema, columns, self._table.place)
+        column_numbers(self.schema, columns, self._place)
         with self._lock:
             self._in_use()
             wanted = page_numbers(pages, self.num_pages)
             if self.looks_up_only and len(wanted):
                 raise MasterError(
-                    f"{self._table.place} is looked up key by key, not read in pages: "
+                    f"{self._place} is looked up key by key, not read in pages: "
                     f"{self._table.shape.unordered}"
                 )
-            if not len(wanted) or not len(self._place):
+            if not len(wanted) or not len(self._fences):
                 return pa.Table.from_batches([no_rows(self.schema, columns)])
             return self._ask_pages(wanted, columns)
 
@@ -222,11 +206,12 @@ class DatabaseMaster:
         if self._lately[0] >= _ENOUGH:
             self._have_moved |= bool(self._lately[2] < self._lately[1] // 2)
             self._lately[:] = 0
-        if rows.num_rows > _GROWTH * expected or rows.nbytes > _GROWTH * self._promised(wanted):
+        promised = len(wanted) * self.max_page_nbytes
+        if rows.num_rows > _GROWTH * expected or rows.nbytes > _GROWTH * promised:
             # Some range may have been cut off at its limit.
             self._have_moved = True
             raise PagesMovedError(
-                f"{self._table.place} has grown: pages {wanted[0]} to {wanted[-1]} had {expected} "
+                f"{self._place} has grown: pages {wanted[0]} to {wanted[-1]} had {expected} "
                 f"rows and have more than {rows.num_rows} now. Go over to its new pages: "
                 "join.refresh(master.refresh()), and go on with the same batch."
             )
@@ -234,13 +219,10 @@ class DatabaseMaster:
 
     def _pages(self, wanted: Int64s, columns: Sequence[str]) -> pa.Table:
         started = time.perf_counter()
-        rows = self._table.read(KeyRanges(self._place.columns, self._ranges(wanted)), columns)
+        rows = self._table.read(KeyRanges(self._fences.columns, self._ranges(wanted)), columns)
         self.costs.was_read(rows.num_rows, time.perf_counter() - started)
         self._count(rows)
         return rows
-
-    def _promised(self, wanted: Int64s) -> int:
-        return len(wanted) * self.max_page_nbytes
 
     def _ranges(self, wanted: Int64s) -> list[KeyRange]:
         """Runs of neighbouring pages as ranges of keys: the first has no low end, the last no high
@@ -263,7 +245,7 @@ class DatabaseMaster:
 
     def look_up(self, keys: Keys | pa.Array, columns: Sequence[str]) -> pa.RecordBatch:
         """These columns of the rows that have one of these keys: one statement."""
-        column_numbers(self.schema, columns, self._table.place)
+        column_numbers(self.schema, columns, self._place)
         with self._lock:
             self._in_use()
             wanted = WantedKeys(self._keys(keys))

@@ -44,14 +44,9 @@ class MysqlTable:
     def __init__(self, address: TableAddress) -> None:
         options = dict(address.options)
         self._parts = address.parts
-        self._wanted = {
-            "key": options.get("key", ()),
-            "columns": options.get("columns"),
-            "filtered": options.get("filter"),
-        }
+        self._wanted = address.wanted
         self.place = str(address)
-        timeout = float(options.get("timeout", 60.0))
-        self._server = MysqlConnection(address.server, self.place, timeout)
+        self._server = MysqlConnection(address.server, self.place, address.timeout)
         self._updated_at: str | None = options.get("updated_at")
         if options.get("publication") is not None:
             raise OptionError(

@@ -10,7 +10,7 @@ import pyarrow as pa
 from penstock.keys import Int64s
 from penstock.masters.databases.address import TableAddress
 from penstock.masters.databases.freshness import ChangeFeed
-from penstock.masters.databases.postgres_catalog import PostgresCatalog, quoted
+from penstock.masters.databases.postgres_catalog import PostgresCatalog, numbered, quoted
 from penstock.masters.databases.postgres_changes import LogicalSlot, updated_at
 from penstock.masters.databases.postgres_connection import PostgresConnection
 from penstock.masters.databases.sql_columns import SqlColumn, brought_in
@@ -39,14 +39,9 @@ class PostgresTable:
     def __init__(self, address: TableAddress) -> None:
         options = dict(address.options)
         self._parts = address.parts
-        self._wanted = {
-            "key": options.get("key", ()),
-            "columns": options.get("columns"),
-            "filtered": options.get("filter"),
-        }
+        self._wanted = address.wanted
         self.place = str(address)
-        timeout = float(options.get("timeout", 60.0))
-        self._server = PostgresConnection(address.server, self.place, timeout)
+        self._server = PostgresConnection(address.server, self.place, address.timeout)
         self._publication: str | None = options.get("publication")
         self._updated_at: str | None = options.get("updated_at")
         self.shape: TableShape
@@ -120,10 +115,7 @@ class PostgresTable:
         return Walk(fences, rows)
 
     def _fences(self, statement: str, start: pa.RecordBatch | None) -> list[pa.Array]:
-        columns = [
-            SqlColumn(f"k{i}", k.column.declared, k.column.type)
-            for i, k in enumerate(self._ordered_keys)
-        ]
+        columns = numbered(self._ordered_keys)
         rows = brought_in(self._server.ask(statement, start), columns, self.place)
         return [c.combine_chunks() for c in rows.columns]
 

@@ -85,6 +85,11 @@ class KeyColumn:
         return f"${number}"
 
 
+def numbered(keys: Sequence[KeyColumn]) -> list[SqlColumn]:
+    """The columns of an answer that names the key's columns k0, k1 …."""
+    return [SqlColumn(f"k{i}", key.column.declared, key.column.type) for i, key in enumerate(keys)]
+
+
 def quoted(name: str) -> str:
     """A name as an identifier.
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from penstock.errors import MasterError
 from penstock.masters.databases.freshness import MOST_CHANGES, ChangedKeys, UpdatedAt
-from penstock.masters.databases.postgres_catalog import KeyColumn, PostgresCatalog, quoted
+from penstock.masters.databases.postgres_catalog import KeyColumn, PostgresCatalog, numbered, quoted
 from penstock.masters.databases.postgres_connection import PostgresConnection
 from penstock.masters.databases.sql_columns import SqlColumn, brought_in
 
@@ -85,7 +85,7 @@ def updated_at(
     name, source = f"t.{quoted(column)}", catalog.source("t")
     here = pa.timestamp("us", "UTC") if base == "timestamptz" else pa.timestamp("us")
     columns = [
-        *(SqlColumn(f"k{i}", k.column.declared, k.column.type) for i, k in enumerate(keys)),
+        *numbered(keys),
         SqlColumn("at", base, here),
     ]
     listed = ", ".join(
@@ -186,6 +186,5 @@ def _typed_keys(
     )
     names = ", ".join(f"k{i}" for i in range(len(keys)))
     asked = ", ".join(f"${i + 1}::text[]" for i in range(len(keys)))
-    columns = [SqlColumn(f"k{i}", k.column.declared, k.column.type) for i, k in enumerate(keys)]
     found = server.ask(f"SELECT {listed} FROM unnest({asked}) AS a({names})", bound)
-    return [c.combine_chunks() for c in brought_in(found, columns, place).columns]
+    return [c.combine_chunks() for c in brought_in(found, numbered(keys), place).columns]

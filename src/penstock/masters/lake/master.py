@@ -6,12 +6,11 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
-from penstock.errors import MasterError, StateError, counted
+from penstock.errors import MasterError, counted
 from penstock.keys import HASH_SEED, Int64s, Keys, codes_of, is_exact
 from penstock.masters.base import Changes, PageNumbers, ReadCount
 from penstock.masters.forks import renew_after_fork
@@ -23,7 +22,8 @@ from penstock.masters.lake.row_groups import RowGroups, Wanted
 from penstock.masters.lake.sizes import RowSizes, sampled
 from penstock.masters.lake.snapshots import LakeTable, Snapshot
 from penstock.masters.lake.tidying import in_key_order, tidy
-from penstock.masters.matching import WantedKeys
+from penstock.masters.lifetime import Closeable
+from penstock.masters.matching import WantedKeys, rows_by_pages
 from penstock.masters.page_runs import together
 from penstock.masters.plain_types import plain_column, require_names
 from penstock.masters.requests import (
@@ -35,9 +35,6 @@ from penstock.masters.requests import (
     ranges,
 )
 from penstock.memory import in_one_piece
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 PAGE_BYTES = 64 * 1024
 _LOOK_UP_BYTES = 1024 * 1024
@@ -71,7 +68,7 @@ class _Version:
         return self.layout.nbytes + sum(a.nbytes for a in arrays) + known
 
 
-class LakeMaster:
+class LakeMaster(Closeable):
     """Rows of Parquet files that are sorted by the key, one version until `refresh`.
 
     A page is a row group; small neighbours, and those that share the key at their border, make up
@@ -86,11 +83,10 @@ class LakeMaster:
         columns: Sequence[str] | None,
         page_bytes: int,
     ) -> None:
-        self._table, self._page_size = table, page_bytes
+        self._table, self._place, self._page_size = table, table.place, page_bytes
         self.hash_seed = HASH_SEED
         self.reads = ReadCount()
         self._lock = threading.RLock()
-        self._closed = False
         self._in_order = True
         """Whether rows of all row groups that were looked at lie in the order of their keys."""
         self._files = ParquetFiles(table)
@@ -178,16 +174,6 @@ class LakeMaster:
 
     # -- the contract -----------------------------------------------------------------------
 
-    def __repr__(self) -> str:
-        name = type(self).__name__
-        return f"{name}({self._table.place!r}, rows={self.num_rows}, pages={self.num_pages})"
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def close(self) -> None:
         """Close the files; every later call but this one raises StateError."""
         with self._lock:
@@ -201,8 +187,7 @@ class LakeMaster:
         self._adopt(self._version)
 
     def _in_use(self) -> _Version:
-        if self._closed:
-            raise StateError(f"{self._table.place} is closed; open the master again.")
+        self._require_open()
         return self._version
 
     def page_of(self, keys: Keys | pa.Array) -> PageNumbers:
@@ -218,7 +203,7 @@ class LakeMaster:
 
     def read(self, pages: Sequence[int] | PageNumbers, columns: Sequence[str]) -> pa.Table:
         """These columns of all rows of these pages, which ascend; in page and key order."""
-        column_numbers(self.schema, columns, self._table.place)
+        column_numbers(self.schema, columns, self._place)
         with self._lock:
             version = self._in_use()
             wanted = page_numbers(pages, self.num_pages)
@@ -262,20 +247,14 @@ class LakeMaster:
 
     def look_up(self, keys: Keys | pa.Array, columns: Sequence[str]) -> pa.RecordBatch:
         """These columns of the rows that have one of these keys, by reading the keys' pages."""
-        column_numbers(self.schema, columns, self._table.place)
+        column_numbers(self.schema, columns, self._place)
         with self._lock:
             version = self._in_use()
             wanted = WantedKeys(self._keys(keys))
             asked = Keys.of_codes(wanted.codes, lambda: wanted.columns, self.hash_seed)
             pages = np.unique(version.layout.fences.pages_of(asked))
             at_once = max(_LOOK_UP_BYTES // max(self.max_page_nbytes, 1), 1)
-            needed = list(dict.fromkeys([*self.key, *columns]))
-            found = []
-            for first in range(0, len(pages), at_once):
-                rows = in_one_piece(self.read(pages[first : first + at_once], needed))
-                ours = wanted.among([rows.column(n) for n in self.key])
-                found.append(rows.select(list(columns)).filter(pa.array(ours)))
-            return pa.concat_batches(found) if found else no_rows(self.schema, columns)
+            return rows_by_pages(wanted, pages, at_once, self, columns)
 
     @property
     def smaller_pages(self) -> str:
@@ -327,7 +306,7 @@ class LakeMaster:
                 snapshot = self._table.snapshot(current.name)
                 if snapshot is None:
                     return None
-                _require_same(self.schema, snapshot.schema, self._table.place)
+                _require_same(self.schema, snapshot.schema, self._place)
                 known = {g.file.identity: g for g in current.groups}
                 fresh = self._version_of(snapshot, known)
             except MasterError as error:
@@ -357,7 +336,7 @@ class LakeMaster:
         version = self._in_use()
         groups = counted(sum(map(len, version.groups)), "row group")
         return TableInfo(
-            address=self._table.place,
+            address=self._place,
             kind=self._table.kind,
             key=self.key,
             schema=self.schema,
