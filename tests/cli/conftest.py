@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from penstock.costs import read_timing, row_timing
 from penstock.masters import build_master
 from penstock.streams import SalesStream
 
@@ -20,6 +21,15 @@ def master(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("r") / "r.arrow"
     build_master(SALES.master_table(), path, "product_id", page_bytes=32_768)
     return path
+
+
+@pytest.fixture
+def short_calibration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One run of one join, and what is kept is kept here."""
+    monkeypatch.setattr(row_timing, "_CASES", row_timing._CASES[::3])
+    monkeypatch.setattr(row_timing, "_SECONDS", 0.02)
+    monkeypatch.setattr(read_timing, "_SECONDS", 0.005)
+    monkeypatch.setenv("PENSTOCK_CACHE", str(tmp_path / "cache"))
 
 
 @pytest.fixture(scope="session")

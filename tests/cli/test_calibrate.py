@@ -13,13 +13,13 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from penstock.cli.commands import app
-from penstock.costs import read_timing, row_timing
 from penstock.costs.calibration import kept_calibration
 from penstock.costs.unit_costs import CostError, UnitCosts
 from penstock.errors import OptionError
 from penstock.masters import PageFileMaster, build_master
 from penstock.streams import SalesStream
 
+pytestmark = pytest.mark.usefixtures("short_calibration")
 SALES = SalesStream(products=20_000)
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -29,15 +29,6 @@ def master(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("r") / "r.arrow"
     build_master(SALES.master_table(), path, "product_id", page_bytes=8192)
     return path
-
-
-@pytest.fixture(autouse=True)
-def _short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One run of one join, and what is kept is kept here."""
-    monkeypatch.setattr(row_timing, "_CASES", row_timing._CASES[::3])
-    monkeypatch.setattr(row_timing, "_SECONDS", 0.02)
-    monkeypatch.setattr(read_timing, "_SECONDS", 0.005)
-    monkeypatch.setenv("PENSTOCK_CACHE", str(tmp_path / "cache"))
 
 
 def run(*arguments: Any) -> Result:

@@ -73,7 +73,7 @@ def plan(
 ) -> None:
     from penstock.costs.choosing import compare, pick
     from penstock.joins.names import NAMES, named
-    from penstock.masters.addresses import without_secrets
+    from penstock.masters.opening import shown_address
 
     names = tuple(NAMES) if join == "all" else tuple(filter(None, map(str.strip, join.split(","))))
     for name in names or ("",):
@@ -99,7 +99,7 @@ def plan(
     if output is OutputFormat.json:
         print_json(
             {
-                "master": without_secrets(master),
+                "master": shown_address(master),
                 "budget": budget,
                 "assumes": str(question.profile),
                 "costs": question.costs.source,

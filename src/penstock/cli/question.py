@@ -220,14 +220,11 @@ def _unreadable(path: Path, error: Exception) -> typer.BadParameter:
 def describe_master(master: Master, path: str) -> str:
     from penstock.budget import format_bytes
     from penstock.errors import counted
-    from penstock.masters.addresses import without_secrets
-    from penstock.masters.lake.address import lake_address
+    from penstock.masters.opening import shown_address
 
-    lake = lake_address(path)
-    shown = without_secrets(path) if lake is None else str(lake)
     pages = f"{counted(master.num_pages, 'page')} of {format_bytes(_page(master))}"
     size = format_bytes(master.data_nbytes)
-    return f"{shown}: {counted(master.num_rows, 'row')}, {size}, {pages}"
+    return f"{shown_address(path)}: {counted(master.num_rows, 'row')}, {size}, {pages}"
 
 
 def _page(master: Master) -> int:

@@ -199,8 +199,8 @@ def _digest(known: Sequence[str]) -> str:
 
 
 def _place(master: Master) -> str:
-    """Files on one disk are read alike; of anything else the name counts."""
-    path = str(getattr(master, "path", ""))
+    """Files on one disk are read alike; of anything else the name counts, a table's too."""
+    path = str(getattr(master, "path", getattr(master, "place", "")))
     try:
         return f"device {Path(path).stat().st_dev}" if path else ""
     except OSError:

@@ -13,7 +13,7 @@ from penstock.costs.calibration import at_any_rate
 from penstock.costs.key_rates import KeyProfile, ZipfKeys
 from penstock.costs.predictions import Prediction, Rates, predict
 from penstock.costs.service_rate import ServiceRate, service_rate
-from penstock.costs.unit_costs import UnitCosts
+from penstock.costs.unit_costs import CostError, UnitCosts
 from penstock.errors import BudgetError
 from penstock.joins.binding import On
 from penstock.joins.names import NAMES, named
@@ -23,6 +23,10 @@ from penstock.masters.base import Master
 from penstock.masters.coarse_pages import ReadUnits
 
 HOLDS_ALL = "all of R fits the budget: it is read once and held"
+LOOKED_UP = (
+    "the table is looked up key by key, so that there are no pages whose reads a model could "
+    "predict, and ROOTJOIN needs no tuning"
+)
 _CLOSE = 0.05
 """A join that needs no profile is taken if it is so near to the best."""
 _NOTHING = 1e-9
@@ -54,6 +58,8 @@ class Question:
     batch_rows: int = 16_384
 
     def rates(self) -> Rates:
+        if looks_up_only(self.master):
+            raise CostError(f"{LOOKED_UP}. `penstock master info` says what would give it pages.")
         return Rates(self.profile, self.master)
 
 
@@ -116,6 +122,11 @@ def options_of(plan: JoinPlan) -> dict[str, Any]:
     given = {f.name: getattr(plan, f.name) for f in fields(plan)}
     usual = {f.name: f.default for f in fields(plan)}
     return {n: v for n, v in given.items() if n == "budget" or v != usual[n]}
+
+
+def looks_up_only(master: Master) -> bool:
+    """Whether a master has no pages to read."""
+    return bool(getattr(master, "looks_up_only", False))
 
 
 def weigh(name: str, plan: JoinPlan, question: Question, rates: Rates) -> Candidate:
@@ -263,6 +274,8 @@ def auto_plan(
     >>> choice.plan.title, choice.why
     ('ROOTJOIN', 'all of R fits the budget: it is read once and held')
     """
+    if looks_up_only(master):
+        return Choice(RootJoin(budget=budget, pack=True), LOOKED_UP, ())
     question = Question(
         master,
         stream_schema,

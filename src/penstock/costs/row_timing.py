@@ -214,6 +214,13 @@ def _run(join: SemiStreamJoin, stream: _Stream) -> _Run:
     """What is done, and for how long, when the window has been full for a while."""
     clock = WorkClock(join)
     window = join.window.limit / join.window.row_nbytes
+    try:
+        first = join.push(stream.next())
+    except BudgetError:  # a slice fits any budget that the join fits
+        stream.shorten(max(join.sizing.slice_rows // 2, 1))
+        first = join.push(stream.next())
+    for _ in first:
+        pass
     _measured(join, clock, stream, lambda s: s > _FILLING or _waited(join) > _WINDOWS * window)
     return _measured(join, clock, stream, lambda s: s > _SECONDS)
 
@@ -240,6 +247,10 @@ class _Stream:
         self._others = {f.name: _plain(f.type, _BATCH) for f in schema if f.name not in self._keys}
         self._batch = _BATCH
         self._batch = max(min(_BATCH * nbytes // max(self.next().nbytes, 1), _BATCH), 64)
+
+    def shorten(self, rows: int) -> None:
+        """Batches have no more rows than this from now on."""
+        self._batch = min(self._batch, rows)
 
     def next(self) -> pa.RecordBatch:
         at = pa.array(self._order[self._ranks()])

@@ -8,7 +8,8 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from penstock.errors import MasterError
-from penstock.masters.databases.address import is_database
+from penstock.masters.addresses import without_secrets
+from penstock.masters.databases.address import TableAddress, is_database
 from penstock.masters.databases.master import DatabaseMaster
 from penstock.masters.databases.opening import open_table
 from penstock.masters.lake import DeltaMaster, ParquetMaster
@@ -49,6 +50,20 @@ def open_master(path: str | os.PathLike[str], **options: Any) -> OpenedMaster:
             return StoredPageFileMaster(path, **options)
         path = unquote(urlsplit(path).path)
     return PageFileMaster(path, **options)
+
+
+def shown_address(path: str) -> str:
+    """What a person may be told of an address: the table, not who asks nor any secret.
+
+    >>> shown_address("postgresql://me@db/shop?table=products&key=id")
+    'postgresql://db/shop table products'
+    >>> shown_address("s3://key:secret@bucket/products.arrow")
+    's3://***@bucket/products.arrow'
+    """
+    if is_database(path):
+        return str(TableAddress.parse(path))
+    lake = lake_address(path)
+    return without_secrets(path) if lake is None else str(lake)
 
 
 def _open_lake(address: LakeAddress, options: dict[str, Any]) -> ParquetMaster | DeltaMaster:

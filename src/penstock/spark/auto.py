@@ -8,7 +8,15 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from penstock.costs.calibration import at_any_rate
-from penstock.costs.choosing import HOLDS_ALL, LIKELY, Question, pick, weigh
+from penstock.costs.choosing import (
+    HOLDS_ALL,
+    LIKELY,
+    LOOKED_UP,
+    Question,
+    looks_up_only,
+    pick,
+    weigh,
+)
 from penstock.costs.key_rates import ZipfKeys
 from penstock.costs.predictions import Rates, hits_at_once
 from penstock.joins import JoinPlan, RootJoin, named
@@ -61,6 +69,8 @@ def choose(
         assert isinstance(join, RootJoinOperator)
         why = HOLDS_ALL if join.holds_all() else _AT_ONCE + _hits(join, rates)
         return Chosen(plan, why)
+    if looks_up_only(master):
+        return Chosen(plan, LOOKED_UP)
     own = master.wrapped if isinstance(master, CoarsePages) else master
     costs = at_any_rate(own, stream_schema, columns)
     question = Question(master, stream_schema, on, _PROFILE, costs, columns)

@@ -14,6 +14,7 @@ from penstock.masters import Master, open_master
 from penstock.masters.addresses import without_secrets
 from penstock.masters.databases.address import TableAddress, is_database
 from penstock.masters.lake.address import LakeAddress, lake_address
+from penstock.masters.opening import shown_address
 
 SPARK_FILES = "sparkfiles:"
 """Before the name of a file that was given to Spark with `addFile` or `addArtifact`."""
@@ -59,11 +60,8 @@ class Address:
         return None if self.address.startswith(SPARK_FILES) else lake_address(self.address)
 
     def __str__(self) -> str:
-        if is_database(self.address):
-            return str(TableAddress.parse(self.address))
-        if self._lake is not None:
-            return str(self._lake)
-        return without_secrets(self.address)
+        is_sent = self.address.startswith(SPARK_FILES)
+        return without_secrets(self.address) if is_sent else shown_address(self.address)
 
     def __repr__(self) -> str:
         return f"Address({str(self)!r})"

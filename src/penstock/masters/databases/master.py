@@ -67,7 +67,7 @@ class DatabaseMaster(Closeable):
         costs: PageOrKeys | None = None,
         reopen: Callable[[], DatabaseMaster] | None = None,
     ) -> None:
-        self._table, self._place, self._reopen = table, table.place, reopen
+        self._table, self.place, self._reopen = table, table.place, reopen
         self._asked_rows, self.staleness = page_rows, staleness
         self.hash_seed = HASH_SEED
         self.reads = ReadCount()
@@ -186,13 +186,13 @@ class DatabaseMaster(Closeable):
 
     def read(self, pages: Sequence[int] | PageNumbers, columns: Sequence[str]) -> pa.Table:
         """These columns of all rows of these pages, which ascend; in page and key order."""
-        column_numbers(self.schema, columns, self._place)
+        column_numbers(self.schema, columns, self.place)
         with self._lock:
             self._in_use()
             wanted = page_numbers(pages, self.num_pages)
             if self.looks_up_only and len(wanted):
                 raise MasterError(
-                    f"{self._place} is looked up key by key, not read in pages: "
+                    f"{self.place} is looked up key by key, not read in pages: "
                     f"{self._table.shape.unordered}"
                 )
             if not len(wanted) or not len(self._fences):
@@ -211,7 +211,7 @@ class DatabaseMaster(Closeable):
             # Some range may have been cut off at its limit.
             self._have_moved = True
             raise PagesMovedError(
-                f"{self._place} has grown: pages {wanted[0]} to {wanted[-1]} had {expected} "
+                f"{self.place} has grown: pages {wanted[0]} to {wanted[-1]} had {expected} "
                 f"rows and have more than {rows.num_rows} now. Go over to its new pages: "
                 "join.refresh(master.refresh()), and go on with the same batch."
             )
@@ -245,7 +245,7 @@ class DatabaseMaster(Closeable):
 
     def look_up(self, keys: Keys | pa.Array, columns: Sequence[str]) -> pa.RecordBatch:
         """These columns of the rows that have one of these keys: one statement."""
-        column_numbers(self.schema, columns, self._place)
+        column_numbers(self.schema, columns, self.place)
         with self._lock:
             self._in_use()
             wanted = WantedKeys(self._keys(keys))
@@ -261,6 +261,17 @@ class DatabaseMaster(Closeable):
             ours = wanted.among([found.column(n) for n in self.key])
             found = found.select(list(columns))
             return found if ours.all() else found.filter(pa.array(ours))
+
+    @property
+    def smaller_pages(self) -> str:
+        """How its pages get smaller, for who has no room for them."""
+        if self.max_page_rows > 2 * self.page_rows:
+            return (
+                "choose a key that tells more rows apart: the largest page is "
+                f"{self.max_page_rows:,} rows of one key, which smaller pages do not split"
+            )
+        fewer = max(self.page_rows // 4, 1)
+        return f"ask for pages of fewer rows than {self.page_rows:,}: &page_rows={fewer}"
 
     # -- runs of neighbouring pages, the first run at page 0 ----------------------------------
 
