@@ -8,6 +8,7 @@ import pickle
 import subprocess
 import sys
 from collections import namedtuple
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -77,6 +78,14 @@ def test_every_way_puts_out_the_same_columns(
         assert expected.unmatched == 0
         assert_same_rows([rows], expected.rows)
     spark.catalog.clearCache()
+
+
+def test_a_share_of_the_stream_has_no_partner(tmp_path: Path) -> None:
+    half = replace(SMALL, missing=0.5)
+    bench_tables.stream_files(half, tmp_path / "stream")
+    keys = pq.read_table(tmp_path / "stream")["product_id"].to_numpy()
+    assert 0.4 < (keys % 2 == 0).mean() < 0.6
+    assert "50% of keys missing" in str(half)
 
 
 def test_an_unknown_way_is_refused(files: dict[str, Path], spark: SparkSession) -> None:

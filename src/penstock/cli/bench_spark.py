@@ -107,6 +107,10 @@ def spark(
     skew: Annotated[
         float, typer.Option(metavar="X", min=0, max=2, help="Zipf exponent of the keys, 0 to 2.")
     ] = 1.0,
+    missing: Annotated[
+        float,
+        typer.Option(metavar="SHARE", min=0, max=1, help="Stream rows whose key R lacks."),
+    ] = 0.0,
     partitions: Annotated[
         int, typer.Option(metavar="N", min=1, help="Tasks that each have a part of a micro-batch.")
     ] = 2,
@@ -148,6 +152,7 @@ def spark(
         warm_up=warm_up,
         budget=_size("--budget", budget),
         skew=skew,
+        missing=missing,
         max_wait=max_wait,
         read_delay=parse_delay(read_delay),
         in_flight=in_flight,

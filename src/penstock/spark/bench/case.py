@@ -52,8 +52,9 @@ class SparkCase:
     R has `rows` rows of 120 bytes. After `warm_up` micro-batches of `batch` rows, `batches` more
     are measured. Each micro-batch comes in `partitions` files, so that so many tasks have a part of
     it. `columns` are the ones that each way adds. `master` is a server that R is put into, in the
-    place of a page file. `read_delay` is what each request to the page
-    file costs, in seconds, and `in_flight` how many of a worker may be under way at once.
+    place of a page file. `missing` is the share of stream rows without a partner. `read_delay` is
+    what each request to the page file costs, in seconds, and `in_flight` how many of a worker may
+    be under way at once.
     `settings` are further ones of Spark.
 
     >>> SparkCase(rows=1000, batch=500).master_version
@@ -67,6 +68,7 @@ class SparkCase:
     budget: int | str = "50MB"
     columns: tuple[str, ...] = ("product_key", "price", "vendor_id")
     skew: float = 1.0
+    missing: float = 0.0
     max_wait: str = "30s"
     read_delay: float = 0.0
     in_flight: int = 1
@@ -120,7 +122,7 @@ class SparkCase:
         return replace(self, warm_up=warm_up, batches=batches)
 
     def workload(self) -> SalesStream:
-        return SalesStream(products=self.rows, skew=self.skew, seed=self.seed)
+        return SalesStream(products=self.rows, skew=self.skew, missing=self.missing, seed=self.seed)
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -135,9 +137,10 @@ class SparkCase:
 
     def __str__(self) -> str:
         slow = f", {self.read_delay * 1000:g} ms for each read" if self.read_delay else ""
+        asked = f", {self.missing:.0%} of keys missing" if self.missing else ""
         return (
             f"R {self.rows:,} rows × {_ROW_BYTES} B{self._where}, {self.batches} micro-batches of "
             f"{self.batch:,} rows in {self.partitions} partitions after {self.warm_up} to warm up, "
-            f"Zipf {self.skew:g}, budget {format_bytes(self.budget_bytes)}, pages of "
+            f"Zipf {self.skew:g}{asked}, budget {format_bytes(self.budget_bytes)}, pages of "
             f"{self.page_bytes:,} B{slow}, {self.cores} cores, seed {self.seed}"
         )
