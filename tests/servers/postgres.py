@@ -101,6 +101,15 @@ class PostgresServer:
             cursor.execute(statement)
             return cursor.fetch_arrow_table()
 
+    def calls(self, like: str) -> int:
+        """How often statements with such a text were made."""
+        self.execute("CREATE EXTENSION IF NOT EXISTS pg_stat_statements")
+        counted = self.ask(
+            "SELECT coalesce(sum(calls), 0)::bigint AS n FROM pg_stat_statements "
+            f"WHERE query LIKE '%{like}%' AND query NOT LIKE '%pg_stat_statements%'"
+        )
+        return int(counted["n"][0].as_py())
+
     def load(self, name: str, table: pa.Table, declared: dict[str, str]) -> None:
         """Make a table of these column types and fill it."""
         columns = ", ".join(f'"{column}" {declared[column]}' for column in table.column_names)

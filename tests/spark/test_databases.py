@@ -66,6 +66,15 @@ def test_a_stream_at_once(
     assert "ROOTJOIN" in str(explain(enriched))
 
 
+def test_an_index_is_walked_once_for_all_workers(
+    address: str, postgres: PostgresServer, products: pa.Table, spark: SparkSession
+) -> None:
+    df = spark.createDataFrame(sales(5000)).repartition(4)
+    assert penstock.enrich(df, master=address, on="sku").toArrow().num_rows > 4999
+    name = address.partition("table=")[2].partition("&")[0]
+    assert postgres.calls(f'RECURSIVE walk%"{name}"') == 1
+
+
 def test_a_stream_that_waits(
     feed: Feed, drain: Drain, address: str, products: pa.Table, tmp_path: Path
 ) -> None:

@@ -102,7 +102,7 @@ class Definition:
             within.bind(examined.shape, taken)
         binding = enrichment.bind(examined.shape, stream)
         # By name from here on: a master built again may have more columns.
-        enrichment = replace(enrichment, columns=binding.columns)
+        enrichment = replace(enrichment, columns=binding.columns, walked=examined.walked)
         if examined.chosen is not None:
             enrichment = replace(enrichment, plan=examined.chosen.plan)
         refuse_duplicates(binding.output_schema.names, case_sensitive=case_sensitive)

@@ -6,7 +6,7 @@ import hashlib
 import pickle
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -19,6 +19,7 @@ from penstock.joins.plan import Clock
 from penstock.keys import codes_of
 from penstock.masters import Master
 from penstock.masters.coarse_pages import CoarsePages, ReadUnits
+from penstock.masters.databases.table import Walk
 from penstock.masters.point_reads import can_look_up
 from penstock.spark.auto import Chosen, choose
 from penstock.spark.reaching import Reference
@@ -59,11 +60,15 @@ class Enrichment:
     """Seconds that an answer may be behind the master; None: the master's own."""
     retry_for: float = DEFAULT_RETRY_FOR
     """Seconds that the master's server may be away."""
+    walked: Walk | None = None
+    """The pages of a database's table as the driver found them, so that not every worker walks
+    its index."""
 
     @property
     def identity(self) -> str:
         """Equal for enrichments that can share an operator and its cache."""
-        return hashlib.blake2b(pickle.dumps(self), digest_size=16).hexdigest()
+        asked = replace(self, walked=None)
+        return hashlib.blake2b(pickle.dumps(asked), digest_size=16).hexdigest()
 
     def open(self, *, waits: bool) -> Master:
         """The master as the join sees it: several neighbouring pages as one.
@@ -72,7 +77,9 @@ class Enrichment:
         less often. At once, few rows share a read, and what is read along only costs; but where
         rows are looked up one by one the join need not know the pages, and keeps less of each.
         """
-        master = self.master.open(columns=self.columns, staleness=self.staleness)
+        master = self.master.open(
+            columns=self.columns, staleness=self.staleness, walked=self.walked
+        )
         budget = self.plan.budget_bytes
         if self.plan.read_bytes is not None:
             return master  # the plan says what is one read
@@ -113,13 +120,14 @@ class Enrichment:
 
 @dataclass(frozen=True)
 class Examined:
-    """What opening the master told: its shape, key codes that cut it into equal parts, and what
-    `auto` chose for it.
+    """What opening the master told: its shape, key codes that cut it into equal parts, what `auto`
+    chose for it, and where a table's pages begin.
     """
 
     shape: MasterShape
     cuts: tuple[int, ...] = ()
     chosen: Chosen | None = None
+    walked: Walk | None = None
 
 
 def examine(
@@ -139,7 +147,9 @@ def examine(
         enrichment.build(master, stream_schema)
         cuts = _cuts(master, parts) if parts else ()
         chosen = enrichment.choose(master, stream_schema) if automatic else None
-        return Examined(MasterShape.of(master), cuts, chosen)
+        own = master.wrapped if isinstance(master, CoarsePages) else master
+        walked = getattr(own, "walked", None)
+        return Examined(MasterShape.of(master), cuts, chosen, walked)
     finally:
         master.close()
 

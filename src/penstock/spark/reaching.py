@@ -13,6 +13,7 @@ from penstock.errors import OptionError
 from penstock.masters import Master, open_master
 from penstock.masters.addresses import without_secrets
 from penstock.masters.databases.address import TableAddress, is_database
+from penstock.masters.databases.table import Walk
 from penstock.masters.lake.address import LakeAddress, lake_address
 from penstock.masters.opening import shown_address
 
@@ -27,11 +28,15 @@ class Address:
     address: str
 
     def open(
-        self, *, columns: Sequence[str] | None = None, staleness: float | None = None
+        self,
+        *,
+        columns: Sequence[str] | None = None,
+        staleness: float | None = None,
+        walked: Walk | None = None,
     ) -> Master:
         """The master; a database is asked for these columns only, and for answers no older."""
         if is_database(self.address):
-            return open_master(self.address, columns=columns, staleness=staleness)
+            return open_master(self.address, columns=columns, staleness=staleness, walked=walked)
         if self.address.startswith(SPARK_FILES):
             from pyspark import SparkFiles
 
@@ -77,9 +82,13 @@ class Carried:
     is_on_this_machine: bool = True
 
     def open(
-        self, *, columns: Sequence[str] | None = None, staleness: float | None = None
+        self,
+        *,
+        columns: Sequence[str] | None = None,
+        staleness: float | None = None,
+        walked: Walk | None = None,
     ) -> Master:
-        """The master as it was opened; `columns` and `staleness` are its owner's choice."""
+        """The master as it was opened; what else is asked for was its owner's choice."""
         master: Master = pickle.loads(self.pickled)
         return master
 

@@ -55,6 +55,7 @@ class DatabaseMaster(Closeable):
         page_rows: rows of a page; chosen by the rows' bytes if not given.
         staleness: seconds that what was read may be behind the table; `refresh` says what is.
         costs: of pages and keys; measured from the statements themselves if not given.
+        walked: the pages as another process found them; if not given, the index is walked.
         reopen: opens the same master in another process; without it a master does not pickle.
     """
 
@@ -65,7 +66,8 @@ class DatabaseMaster(Closeable):
         page_rows: int | None = None,
         staleness: float = DEFAULT_STALENESS,
         costs: PageOrKeys | None = None,
-        reopen: Callable[[], DatabaseMaster] | None = None,
+        walked: Walk | None = None,
+        reopen: Callable[[Walk | None], DatabaseMaster] | None = None,
     ) -> None:
         self._table, self.place, self._reopen = table, table.place, reopen
         self._asked_rows, self.staleness = page_rows, staleness
@@ -78,7 +80,7 @@ class DatabaseMaster(Closeable):
             shape = table.describe()
             self.schema, self.key = shape.schema, shape.key
             self.freshness = Freshness(staleness, table.feed())
-            self._measure()
+            self._measure(walked)
         except BaseException:
             table.close()
             raise
@@ -86,8 +88,8 @@ class DatabaseMaster(Closeable):
 
     # -- finding out ------------------------------------------------------------------------
 
-    def _measure(self) -> None:
-        """Walk the index, and see from some pages how large rows are."""
+    def _measure(self, walked: Walk | None = None) -> None:
+        """Walk the index if nobody has, and see from some pages how large rows are."""
         shape, table = self._table.shape, self._table
         self._have_moved = False
         self._lately: Int64s = np.zeros(3, dtype=np.int64)
@@ -100,9 +102,11 @@ class DatabaseMaster(Closeable):
             self.num_rows = shape.rows
             self._fences = HashParts(max(shape.rows // _PARTS_ROWS, 1))
             self._page_rows = np.array([min(_PARTS_ROWS, shape.rows)])
+            self.walked: Walk | None = None
         else:
-            walk = table.walk(self.page_rows)
-            self._adopt_walk(walk, shape.order)
+            known = walked if walked is not None and walked.is_of(shape) else None
+            self.walked = known or table.walk(self.page_rows)
+            self._adopt_walk(self.walked, shape.order)
         self.num_pages = len(self._fences) or 1
         self.max_page_rows = max(int(self._page_rows.max(initial=0)), 1)
         self.index_nbytes = self._fences.nbytes + self._page_rows.nbytes
@@ -113,6 +117,7 @@ class DatabaseMaster(Closeable):
         self.version = str(self._versions)
 
     def _adopt_walk(self, walk: Walk, order: tuple[int, ...]) -> None:
+        self.page_rows = walk.page_rows
         self._fences = KeyFences(walk.fences, order)
         self._page_rows = walk.rows
         self.num_rows = int(walk.rows.sum())
@@ -152,7 +157,7 @@ class DatabaseMaster(Closeable):
             raise TypeError(
                 f"{self!r} was not opened by its address, and cannot be opened elsewhere."
             )
-        return self._reopen, ()
+        return self._reopen, (self.walked,)
 
     def close(self) -> None:
         """End the connection; every later call but this one raises StateError."""

@@ -8,21 +8,30 @@ from typing import Any
 from penstock.masters.databases.address import TableAddress
 from penstock.masters.databases.master import DEFAULT_STALENESS, DatabaseMaster
 from penstock.masters.databases.page_or_keys import PageOrKeys
-from penstock.masters.databases.table import Table
+from penstock.masters.databases.table import Table, Walk
 
 
-def open_table(uri: str, *, costs: PageOrKeys | None = None, **options: Any) -> DatabaseMaster:
+def open_table(
+    uri: str,
+    *,
+    costs: PageOrKeys | None = None,
+    walked: Walk | None = None,
+    **options: Any,
+) -> DatabaseMaster:
     """Open a table by its URI, options in the place of the URI's own."""
-    return _open(TableAddress.parse(uri).with_options(options), costs)
+    return _open(TableAddress.parse(uri).with_options(options), walked, costs)
 
 
-def _open(address: TableAddress, costs: PageOrKeys | None = None) -> DatabaseMaster:
+def _open(
+    address: TableAddress, walked: Walk | None = None, costs: PageOrKeys | None = None
+) -> DatabaseMaster:
     chosen = dict(address.options)
     return DatabaseMaster(
         _table(address),
         page_rows=chosen.get("page_rows"),
         staleness=chosen.get("staleness", DEFAULT_STALENESS),
         costs=costs,
+        walked=walked,
         reopen=partial(_open, address),
     )
 

@@ -112,7 +112,7 @@ class PostgresTable:
         ordered = [pa.concat_arrays([p[i] for p in parts]) for i in range(len(keys))]
         fences = [ordered[self._order.index(i)] for i in range(len(keys))]
         rows = rows_per_page(fences, page_rows, self._count, unique=self.shape.unique)
-        return Walk(fences, rows)
+        return Walk(fences, rows, page_rows)
 
     def _fences(self, statement: str, start: pa.RecordBatch | None) -> list[pa.Array]:
         columns = numbered(self._ordered_keys)

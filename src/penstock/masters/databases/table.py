@@ -42,6 +42,12 @@ class Walk:
 
     fences: list[pa.Array]
     rows: Int64s
+    page_rows: int
+    """Every so many rows a page was begun."""
+
+    def is_of(self, shape: TableShape) -> bool:
+        """Whether the fences are keys of such a table."""
+        return shape.order is not None and [f.type for f in self.fences] == shape.key_types
 
 
 @dataclass
