@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import base64
-import os
 import signal
 import socket
 import subprocess
 import uuid
 from collections.abc import Sequence
-from pathlib import Path
 
 from tests.servers.process import ServerProcess, free_port, unprivileged
 
@@ -32,24 +30,13 @@ group.initial.rebalance.delay.ms=0
 """
 
 
-def jars() -> str:
-    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    folder = Path(os.environ.get("PENSTOCK_BROKER") or Path(cache) / "penstock" / "broker")
-    assert list(folder.glob("kafka_*.jar")), "Kafka is missing; `make servers` fetches it"
-    return str(folder)
-
-
 class KafkaBroker:
     """A broker without passwords, for this machine."""
 
     def __init__(self) -> None:
         self._server = ServerProcess("kafka")
         folder = self._server.folder
-        # The jars may lie where an unprivileged user cannot look.
-        self._jars = folder / "jars"
-        self._jars.mkdir()
-        for jar in Path(jars()).glob("*.jar"):
-            (self._jars / jar.name).write_bytes(jar.read_bytes())
+        self._jars = self._server.with_jars("broker")
         self._settings = folder / "broker.properties"
         self._settings.write_text(
             _SETTINGS.format(port=self.port, controller=free_port(), folder=folder)

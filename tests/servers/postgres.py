@@ -82,11 +82,14 @@ class PostgresServer:
 
     def require_password(self, user: str) -> None:
         """Trust this user no longer."""
+        self.rule(f"host all {user} 127.0.0.1/32 scram-sha-256")
+
+    def rule(self, line: str) -> None:
+        """Who may come in, and how, before all rules that there are (pg_hba.conf)."""
         rules = Path(self._data) / "pg_hba.conf"
         kept = rules.read_text()
-        line = f"host all {user} 127.0.0.1/32 scram-sha-256\n"
-        if line not in kept:
-            rules.write_text(line + kept)
+        if f"{line}\n" not in kept:
+            rules.write_text(f"{line}\n{kept}")
         self.execute("SELECT pg_reload_conf()")
 
     def cut_connections(self) -> None:

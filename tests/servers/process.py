@@ -39,6 +39,20 @@ class ServerProcess:
         self.log = self.folder / "log"
         self._process: subprocess.Popen[bytes] | None = None
 
+    def with_jars(self, name: str) -> Path:
+        """A folder with what `make servers` fetched by this name, which may lie where an
+        unprivileged user cannot look.
+        """
+        cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+        own = os.environ.get(f"PENSTOCK_{name.upper()}")
+        fetched = list(Path(own or Path(cache) / "penstock" / name).glob("*.jar"))
+        assert fetched, f"the jars of the {name} are missing; `make servers` fetches them"
+        folder = self.folder / "jars"
+        folder.mkdir()
+        for jar in fetched:
+            (folder / jar.name).write_bytes(jar.read_bytes())
+        return folder
+
     def run(self, *command: str) -> None:
         """Run a program of the server's to its end."""
         done = subprocess.run(

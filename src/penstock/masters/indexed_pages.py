@@ -48,7 +48,7 @@ class IndexedPages(Closeable, Generic[Version]):
     """
 
     def __init__(self, place: str, opened: Version) -> None:
-        self._place = place
+        self.place = place
         self.reads = ReadCount()
         self._lock = threading.Lock()
         self._adopt(opened)
@@ -103,7 +103,7 @@ class IndexedPages(Closeable, Generic[Version]):
 
     def read(self, pages: Sequence[int] | PageNumbers, columns: Sequence[str]) -> pa.Table:
         """These columns of all rows of these pages, which ascend; in page and key order."""
-        chosen = column_numbers(self.schema, columns, self._place)
+        chosen = column_numbers(self.schema, columns, self.place)
         with self._lock:
             opened = self._in_use()
             wanted = page_numbers(pages, opened.index.num_pages)
@@ -121,7 +121,7 @@ class IndexedPages(Closeable, Generic[Version]):
 
     def look_up(self, keys: Keys | pa.Array, columns: Sequence[str]) -> pa.RecordBatch:
         """These columns of the rows that have one of these keys, by reading the keys' pages."""
-        column_numbers(self.schema, columns, self._place)
+        column_numbers(self.schema, columns, self.place)
         wanted = WantedKeys(self._keys(keys))
         pages = np.unique(pages_of(self._in_use().index.fences, wanted.codes))
         at_once = max(_LOOK_UP_BYTES // self._in_use().index.largest_page_nbytes, 1)
@@ -187,7 +187,7 @@ class IndexedPages(Closeable, Generic[Version]):
         if fresh.index.facts.key != self.key or not fresh.schema.equals(self.schema):
             fresh.close()
             raise MasterError(
-                f"{self._place} has other columns or another key than before: "
+                f"{self.place} has other columns or another key than before: "
                 f"{_shape(fresh.schema)} with key {fresh.index.facts.key}, before "
                 f"{_shape(self.schema)} with key {self.key}. Version {self.version} stays in use; "
                 "open the file anew."

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 class Closeable(ABC):
     """A master that is shown by its place, used in a `with`, and of no use once it is closed."""
 
-    _place: str
+    place: str
     """Where it is, without what is secret."""
     _closed = False
     num_rows: int
@@ -22,7 +22,7 @@ class Closeable(ABC):
 
     def __repr__(self) -> str:
         name = type(self).__name__
-        return f"{name}({self._place!r}, rows={self.num_rows}, pages={self.num_pages})"
+        return f"{name}({self.place!r}, rows={self.num_rows}, pages={self.num_pages})"
 
     def __enter__(self) -> Self:
         return self
@@ -36,4 +36,4 @@ class Closeable(ABC):
 
     def _require_open(self) -> None:
         if self._closed:
-            raise StateError(f"{self._place} is closed; open the master again.")
+            raise StateError(f"{self.place} is closed; open the master again.")

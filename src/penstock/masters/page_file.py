@@ -154,7 +154,7 @@ class PageFileMaster(IndexedPages[_Version]):
 
         The rows are copied together, and stay as they are whatever is read next.
         """
-        chosen = column_numbers(self.schema, columns, self._place)
+        chosen = column_numbers(self.schema, columns, self.place)
         with self._lock:
             opened = self._in_use()
             pages = page_numbers(ranges(firsts, counts), opened.index.num_pages)
@@ -209,7 +209,7 @@ class PageFileMaster(IndexedPages[_Version]):
             columns = [name for name in self.schema.names if name not in self.key]
         opened, wanted = self._in_use(), tuple(columns)
         if wanted not in opened.points:
-            column_numbers(self.schema, columns, self._place)
+            column_numbers(self.schema, columns, self.place)
             can = PointReads.can(opened.index, opened.schema, wanted)
             opened.points[wanted] = PointReads(opened.index, opened.schema, wanted) if can else None
         return opened.points[wanted]
@@ -233,7 +233,7 @@ class PageFileMaster(IndexedPages[_Version]):
         with self._lock:
             opened, points = self._in_use(), self._points(columns)
             if points is None:
-                raise MasterError(f"{self._place} cannot look up {', '.join(columns)} by row.")
+                raise MasterError(f"{self.place} cannot look up {', '.join(columns)} by row.")
             _require_in_order(codes, pages, self.num_pages)
             try:
                 # The kernel has reads under way only where they pass its cache.

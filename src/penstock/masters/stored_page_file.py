@@ -164,7 +164,7 @@ class StoredPageFileMaster(IndexedPages[_Stored]):
             raise
         except (OSError, pa.ArrowException) as error:
             raise MasterError(
-                f"cannot read {self._place}: {scrubbed(error, self.uri)}. The read can be tried "
+                f"cannot read {self.place}: {scrubbed(error, self.uri)}. The read can be tried "
                 "again."
             ) from None
         self._count(len(runs), sum(sizes))
@@ -172,7 +172,7 @@ class StoredPageFileMaster(IndexedPages[_Stored]):
 
     def _damaged(self, page: int, what: str) -> CorruptMasterError:
         return CorruptMasterError(
-            f"page {page} of {self.num_pages} of {self._place} {what}: the file was replaced since "
+            f"page {page} of {self.num_pages} of {self.place} {what}: the file was replaced since "
             "it was opened, or is damaged. Refresh the master; if that does not help, build the "
             "file again."
         )
@@ -185,14 +185,14 @@ class StoredPageFileMaster(IndexedPages[_Stored]):
                 return None
         except (OSError, pa.ArrowException) as error:
             raise MasterError(
-                f"{self._place} cannot be found any more ({scrubbed(error, self.uri)}). Version "
+                f"{self.place} cannot be found any more ({scrubbed(error, self.uri)}). Version "
                 f"{self.version} stays in use as far as it can still be read."
             ) from None
         return self._go_over(_Stored(self._system, self._path, self.uri))
 
     def info(self) -> MasterInfo:
         """The file in numbers; reads nothing."""
-        return self._described(self._place, self._in_use().size)
+        return self._described(self.place, self._in_use().size)
 
 
 def _reopen(uri: str, filesystem: fs.FileSystem | None, threads: int) -> StoredPageFileMaster:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import unquote
@@ -25,6 +26,7 @@ _UNDERSTOOD = {
     "vacuumProtocolCheck",
 }
 """What a table may ask of its readers: rows that a deletion vector takes out are looked for."""
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _NO_VECTORS = "REORG TABLE … APPLY (PURGE)"
 _process: list[int] = []
 """The process in which the package was used first: what it has running does not survive a fork."""
@@ -55,7 +57,7 @@ class DeltaLog:
         said = scrubbed(error, self._uri)
         for secret in filter(None, self._options.values()):
             said = said.replace(secret, "***")
-        return " ".join(said.split()).rstrip(".")
+        return " ".join(_COLOURS.sub("", said).split()).rstrip(".")
 
     def snapshot(self, known: str | None = None) -> Snapshot | None:
         """The newest version; None if that is the version `known`."""
@@ -75,7 +77,7 @@ class DeltaLog:
             self._require_readable(opened)
             schema = pa.schema(opened.schema().to_arrow())
             files = self._files(pa.table(opened.get_add_actions(flatten=True)), schema)
-        except deltalake.exceptions.DeltaError as error:
+        except (deltalake.exceptions.DeltaError, OSError) as error:
             # Not `from error`: it may say the options, which can be secret.
             raise MasterError(
                 f"cannot read the Delta table {self.place}: {self.scrubbed(error)}."

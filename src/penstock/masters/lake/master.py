@@ -83,7 +83,7 @@ class LakeMaster(Closeable):
         columns: Sequence[str] | None,
         page_bytes: int,
     ) -> None:
-        self._table, self._place, self._page_size = table, table.place, page_bytes
+        self._table, self.place, self._page_size = table, table.place, page_bytes
         self.hash_seed = HASH_SEED
         self.reads = ReadCount()
         self._lock = threading.RLock()
@@ -203,7 +203,7 @@ class LakeMaster(Closeable):
 
     def read(self, pages: Sequence[int] | PageNumbers, columns: Sequence[str]) -> pa.Table:
         """These columns of all rows of these pages, which ascend; in page and key order."""
-        column_numbers(self.schema, columns, self._place)
+        column_numbers(self.schema, columns, self.place)
         with self._lock:
             version = self._in_use()
             wanted = page_numbers(pages, self.num_pages)
@@ -247,7 +247,7 @@ class LakeMaster(Closeable):
 
     def look_up(self, keys: Keys | pa.Array, columns: Sequence[str]) -> pa.RecordBatch:
         """These columns of the rows that have one of these keys, by reading the keys' pages."""
-        column_numbers(self.schema, columns, self._place)
+        column_numbers(self.schema, columns, self.place)
         with self._lock:
             version = self._in_use()
             wanted = WantedKeys(self._keys(keys))
@@ -306,7 +306,7 @@ class LakeMaster(Closeable):
                 snapshot = self._table.snapshot(current.name)
                 if snapshot is None:
                     return None
-                _require_same(self.schema, snapshot.schema, self._place)
+                _require_same(self.schema, snapshot.schema, self.place)
                 known = {g.file.identity: g for g in current.groups}
                 fresh = self._version_of(snapshot, known)
             except MasterError as error:
@@ -336,7 +336,7 @@ class LakeMaster(Closeable):
         version = self._in_use()
         groups = counted(sum(map(len, version.groups)), "row group")
         return TableInfo(
-            address=self._place,
+            address=self.place,
             kind=self._table.kind,
             key=self.key,
             schema=self.schema,
