@@ -77,6 +77,8 @@ class DeltaLog:
             self._require_readable(opened)
             schema = pa.schema(opened.schema().to_arrow())
             files = self._files(pa.table(opened.get_add_actions(flatten=True)), schema)
+        except MasterError:
+            raise
         except (deltalake.exceptions.DeltaError, OSError) as error:
             # Not `from error`: it may say the options, which can be secret.
             raise MasterError(
