@@ -186,19 +186,17 @@ def test_no_rows(folder: Path) -> None:
 # --- what is refused -------------------------------------------------------------------------
 
 
-def test_rows_that_a_deletion_vector_takes_out(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_version_asks_of_its_readers(folder: Path) -> None:
     from penstock.masters.lake.delta import DeltaLog
 
     class Protocol:
-        reader_features = ("deletionVectors",)
+        reader_features = ("variantType",)
 
     class Metadata:
         configuration: dict[str, str] = {}  # noqa: RUF012
 
     class Table:
-        """A table with deletion vectors, which the package here cannot write."""
+        """A table with what the package here cannot write."""
 
         @staticmethod
         def protocol() -> Protocol:
@@ -208,14 +206,7 @@ def test_rows_that_a_deletion_vector_takes_out(
         def metadata() -> Metadata:
             return Metadata()
 
-        @staticmethod
-        def deletion_vectors() -> pa.Table:
-            return pa.table({"filepath": ["a", "b"]})
-
     log = DeltaLog(str(folder))
-    with pytest.raises(MasterError, match="2 of its files have deletion vectors"):
-        log._require_readable(Table())
-    Protocol.reader_features = ("variantType",)
     with pytest.raises(MasterError, match="its version needs variantType"):
         log._require_readable(Table())
     Metadata.configuration = {"delta.columnMapping.mode": "name"}

@@ -34,7 +34,8 @@ def all_rows(table: LakeTable) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
         try:
             for file in snapshot.files:
                 for number in range(files.row_groups(file)):
-                    yield from files.read(file, [number], schema)[0].to_batches()
+                    (rows,), _ = files.read(file, [number], schema)
+                    yield from rows.to_batches()
         finally:
             files.close()
 

@@ -8,10 +8,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import unquote
 
+import numpy as np
 import pyarrow as pa
 from pyarrow import fs
 
 from penstock.errors import MasterError, MissingPackageError
+from penstock.keys import Int64s
 from penstock.masters.addresses import scrubbed, without_secrets
 from penstock.masters.lake.master import PAGE_BYTES, LakeMaster
 from penstock.masters.lake.parquet import file_system_of
@@ -25,9 +27,8 @@ _UNDERSTOOD = {
     "v2Checkpoint",
     "vacuumProtocolCheck",
 }
-"""What a table may ask of its readers: rows that a deletion vector takes out are looked for."""
+"""What a table may ask of its readers."""
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
-_NO_VECTORS = "REORG TABLE … APPLY (PURGE)"
 _process: list[int] = []
 """The process in which the package was used first: what it has running does not survive a fork."""
 
@@ -76,7 +77,8 @@ class DeltaLog:
                 return None
             self._require_readable(opened)
             schema = pa.schema(opened.schema().to_arrow())
-            files = self._files(pa.table(opened.get_add_actions(flatten=True)), schema)
+            deleted = _deleted(opened)
+            files = self._files(pa.table(opened.get_add_actions(flatten=True)), schema, deleted)
         except MasterError:
             raise
         except (deltalake.exceptions.DeltaError, OSError) as error:
@@ -86,7 +88,9 @@ class DeltaLog:
             ) from None
         return Snapshot(version, schema, files)
 
-    def _files(self, added: pa.Table, schema: pa.Schema) -> tuple[LakeFile, ...]:
+    def _files(
+        self, added: pa.Table, schema: pa.Schema, deleted: dict[str, Int64s]
+    ) -> tuple[LakeFile, ...]:
         prefix = "partition."
         names = [n for n in added.column_names if n.startswith(prefix)]
         values = {n.removeprefix(prefix): added.column(n) for n in names}
@@ -100,7 +104,11 @@ class DeltaLog:
                 )
             size = added.column("size_bytes")[row].as_py()
             here = {name: column[row] for name, column in constants.items()}
-            found.append(LakeFile(f"{self._root.rstrip('/')}/{unquote(path)}", size, None, here))
+            gone = deleted.pop(unquote(path), None)
+            whole = f"{self._root.rstrip('/')}/{unquote(path)}"
+            found.append(LakeFile(whole, size, None, here, gone))
+        if deleted:
+            raise self._cannot("it has deletion vectors of files that it does not have", "mend it")
         return tuple(sorted(found, key=lambda file: file.path))
 
     def _require_readable(self, table: Any) -> None:
@@ -115,21 +123,24 @@ class DeltaLog:
         unknown = sorted(features - _UNDERSTOOD - {"columnMapping"})
         if unknown:
             raise self._cannot(f"its version needs {', '.join(unknown)}", "write it to a new table")
-        if "deletionVectors" in features:
-            deleted = sum(
-                batch.num_rows for batch in pa.table(table.deletion_vectors()).to_batches()
-            )
-            if deleted:
-                raise self._cannot(
-                    f"{deleted:,} of its files have deletion vectors (rows that no longer count)",
-                    f"have Spark write these files again ({_NO_VECTORS}), and turn "
-                    "delta.enableDeletionVectors off",
-                )
 
     def _cannot(self, why: str, what_to_do: str) -> MasterError:
         return MasterError(
             f"the Delta table {self.place} cannot be a master: {why}. To make it one, {what_to_do}."
         )
+
+
+def _deleted(table: Any) -> dict[str, Int64s]:
+    """By the path of each file below the table, the rows that its deletion vector takes out."""
+    if "deletionVectors" not in set(table.protocol().reader_features or ()):
+        return {}
+    root, found = table.table_uri.rstrip("/") + "/", {}
+    for batch in pa.table(table.deletion_vectors()).to_batches():
+        kept = batch.column("selection_vector")
+        for row, uri in enumerate(batch.column("filepath").to_pylist()):
+            gone = np.flatnonzero(~kept[row].values.to_numpy(zero_copy_only=False))
+            found[unquote(uri.removeprefix(root))] = gone.astype(np.int64)
+    return found
 
 
 def _package() -> Any:

@@ -7,12 +7,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+import numpy as np
 import pyarrow as pa
 from pyarrow import fs
 
 from penstock.errors import MasterError, SchemaError
-from penstock.masters.lake.row_groups import RowGroups, Wanted, describe, leaf_spans
-from penstock.masters.lake.snapshots import LakeFile, LakeTable
+from penstock.keys import Int64s
+from penstock.masters.lake.row_groups import RowGroups, Wanted, describe, leaf_spans, row_starts
+from penstock.masters.lake.snapshots import FileIdentity, LakeFile, LakeTable
 from penstock.masters.plain_types import plain_type, require_names
 from penstock.masters.requests import no_rows
 from penstock.masters.written_out import written_out
@@ -26,6 +28,8 @@ class _Open:
     file: Any
     schema: pa.Schema
     leaves: dict[str, range]
+    starts: Int64s
+    """The number of the first row of each row group, and behind the last."""
 
 
 class ParquetFiles:
@@ -34,7 +38,7 @@ class ParquetFiles:
     def __init__(self, table: LakeTable) -> None:
         self._table = table
         self._local = isinstance(table.system, fs.LocalFileSystem)
-        self._open: OrderedDict[tuple[str, int, int | None], _Open] = OrderedDict()
+        self._open: OrderedDict[FileIdentity, _Open] = OrderedDict()
         self._inherited: list[_Open] = []
 
     def describe(self, file: LakeFile, wanted: Wanted) -> RowGroups:
@@ -52,20 +56,25 @@ class ParquetFiles:
 
     def read(
         self, file: LakeFile, numbers: Sequence[int], wanted: pa.Schema
-    ) -> tuple[pa.Table, int]:
-        """These columns of these row groups, in their order, and the bytes that were read."""
+    ) -> tuple[list[pa.Table], int]:
+        """These columns of these row groups, each by itself, and the bytes that were read."""
 
-        def rows(opened: _Open) -> tuple[pa.Table, int]:
+        def rows(opened: _Open) -> tuple[list[pa.Table], int]:
             names = [n for n in wanted.names if n in opened.leaves and n not in file.constants]
-            metadata = opened.file.metadata
-            count = sum(metadata.row_group(i).num_rows for i in numbers)
+            counts = np.diff(opened.starts)[list(numbers)]
+            count = int(counts.sum())
             found = (
                 opened.file.read_row_groups(list(numbers), columns=names, use_threads=False)
                 if names
                 else no_rows(wanted, [])
             )
             columns = [self._column(found, file, column, count) for column in wanted]
-            return pa.Table.from_arrays(columns, schema=wanted), _nbytes(opened, numbers, names)
+            read = pa.Table.from_arrays(columns, schema=wanted)
+            firsts = opened.starts[list(numbers)].tolist()
+            ends = np.cumsum(counts)
+            parts = [read.slice(a, n) for a, n in zip(ends - counts, counts, strict=True)]
+            kept = [_counting(p, f, file.deleted) for p, f in zip(parts, firsts, strict=True)]
+            return kept, _nbytes(opened, numbers, names)
 
         return self._with(file, rows)
 
@@ -136,7 +145,7 @@ class ParquetFiles:
         require_names(schema.names, file.path)
         while len(self._open) >= MOST_OPEN:
             self._open.popitem(last=False)[1].file.close(force=True)
-        found = _Open(opened, schema, leaf_spans(schema))
+        found = _Open(opened, schema, leaf_spans(schema), row_starts(opened.metadata))
         self._open[file.identity] = found
         return found
 
@@ -180,6 +189,18 @@ class ParquetFiles:
 
     def close(self) -> None:
         self.keep_only([])
+
+
+def _counting(rows: pa.Table, first: int, deleted: Int64s | None) -> pa.Table:
+    """The rows of a row group, whose first has this number in the file, that still count."""
+    if deleted is None:
+        return rows
+    among = slice(*np.searchsorted(deleted, [first, first + rows.num_rows]).tolist())
+    if among.start == among.stop:
+        return rows
+    counts = np.ones(rows.num_rows, dtype=np.bool_)
+    counts[deleted[among] - first] = False
+    return rows.filter(pa.array(counts))
 
 
 def _nbytes(opened: _Open, numbers: Sequence[int], names: Sequence[str]) -> int:

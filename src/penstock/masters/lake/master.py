@@ -20,7 +20,7 @@ from penstock.masters.lake.files import MOST_OPEN, ParquetFiles
 from penstock.masters.lake.layout import Layout, completed, lay_out
 from penstock.masters.lake.row_groups import RowGroups, Wanted
 from penstock.masters.lake.sizes import RowSizes, sampled
-from penstock.masters.lake.snapshots import LakeTable, Snapshot
+from penstock.masters.lake.snapshots import FileIdentity, LakeTable, Snapshot
 from penstock.masters.lake.tidying import in_key_order, tidy
 from penstock.masters.lifetime import Closeable
 from penstock.masters.matching import WantedKeys, rows_by_pages
@@ -102,9 +102,7 @@ class LakeMaster(Closeable):
 
     # -- finding out ------------------------------------------------------------------------
 
-    def _version_of(
-        self, snapshot: Snapshot, known: Mapping[tuple[str, int, int | None], RowGroups]
-    ) -> _Version:
+    def _version_of(self, snapshot: Snapshot, known: Mapping[FileIdentity, RowGroups]) -> _Version:
         """What a version is; nothing is read again of files that are known."""
         fresh = [f for f in snapshot.files if f.identity not in known]
         described = [self._files.describe(file, self._wanted) for file in fresh]
@@ -140,7 +138,7 @@ class LakeMaster(Closeable):
 
     def _key_rows(self, groups: RowGroups, place: int, names: Sequence[str]) -> pa.RecordBatch:
         schema = pa.schema([self.schema.field(name) for name in names])
-        rows, _ = self._files.read(groups.file, [int(groups.numbers[place])], schema)
+        (rows,), _ = self._files.read(groups.file, [int(groups.numbers[place])], schema)
         valid = rows.drop_null() if set(names) == set(self.key) else rows
         found: pa.RecordBatch = in_one_piece(valid)
         return found
@@ -233,16 +231,13 @@ class LakeMaster(Closeable):
             groups = version.groups[file]
             ours = np.flatnonzero(files == file)
             ours = ours[np.argsort(places[ours], kind="stable")]
-            numbers, rows = groups.numbers[places[ours]], groups.stored_rows[places[ours]]
+            numbers = groups.numbers[places[ours]]
             read, nbytes = self._files.read(groups.file, numbers.tolist(), schema)
             self.reads = ReadCount(
                 self.reads.io_reads + len(numbers), self.reads.bytes_read + nbytes
             )
-            ends = np.cumsum(rows)
-            for number, start, count in zip(
-                ours.tolist(), (ends - rows).tolist(), rows.tolist(), strict=True
-            ):
-                found[number] = read.slice(start, count)
+            for number, rows in zip(ours.tolist(), read, strict=True):
+                found[number] = rows
         return found
 
     def look_up(self, keys: Keys | pa.Array, columns: Sequence[str]) -> pa.RecordBatch:

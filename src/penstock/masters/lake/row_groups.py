@@ -69,7 +69,7 @@ class RowGroups:
     exact: Bools
     """Whether the bounds are keys; if not, keys lie between them."""
     rows: Int64s
-    """Rows that have a key; UNMEASURED where only reading tells."""
+    """Rows that have a key and still count; UNMEASURED where only reading tells."""
     stored_rows: Int64s
     """All rows, as the file has them."""
     stored_nbytes: Int64s
@@ -87,7 +87,8 @@ class RowGroups:
     def nbytes(self) -> int:
         arrays = (self.numbers, self.lows, self.highs, self.exact, self.rows, self.stored_rows)
         sizes = (self.stored_nbytes, self.varying_nbytes, self.measured)
-        return sum(a.nbytes for a in (*arrays, *sizes)) + len(self.file.path) + 200
+        deleted = 0 if self.file.deleted is None else self.file.deleted.nbytes
+        return sum(a.nbytes for a in (*arrays, *sizes)) + len(self.file.path) + 200 + deleted
 
 
 def leaves_of(t: pa.DataType) -> int:
@@ -130,11 +131,12 @@ def describe(
     varying = [i for name in wanted.varying for i in spans.get(name, ())]
     groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
     total = np.array([g.num_rows for g in groups], dtype=np.int64)
+    gone = file.deleted_between(row_starts(metadata))
     told = [[_told(g, file, name, schema, spans) for name in wanted.key] for g in groups]
     rows = np.array(
         [
-            _rows(g.num_rows, [nulls for _, _, nulls in t])
-            for g, t in zip(groups, told, strict=True)
+            _rows(g.num_rows, [nulls for _, _, nulls in t], deleted)
+            for g, t, deleted in zip(groups, told, gone.tolist(), strict=True)
         ],
         dtype=np.int64,
     )
@@ -146,7 +148,7 @@ def describe(
         kept.astype(np.int64),
         lows,
         highs,
-        exact & ((rows[kept] == total[kept]) | (len(wanted.key) == 1)),
+        exact & (gone[kept] == 0) & ((rows[kept] == total[kept]) | (len(wanted.key) == 1)),
         rows[kept],
         total[kept],
         stored[kept],
@@ -165,11 +167,18 @@ def _told(
     return statistics_of(group.column(spans[name][0]), plain_type(schema.field(name).type))
 
 
-def _rows(total: int, nulls: Sequence[int | None]) -> int:
+def row_starts(metadata: Any) -> Int64s:
+    """The number of the first row of each row group of a file, and behind the last."""
+    rows = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
+    return np.append([0], np.cumsum(rows)).astype(np.int64)
+
+
+def _rows(total: int, nulls: Sequence[int | None], deleted: int) -> int:
     """Rows with a key. Where nulls are not counted there are taken to be none: an estimate. Where
-    several columns have some, they may be the same rows' or not, and reading tells.
+    several columns have some, or some rows are deleted, they may be the same rows' or not, and
+    reading tells.
     """
-    known = [n for n in nulls if n]
+    known = [n for n in (*nulls, deleted) if n]
     if len(known) < 2 or total in known:
         return total - max(known, default=0)
     return UNMEASURED

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Protocol
 
+import numpy as np
 import pyarrow as pa
 from pyarrow import fs
+
+from penstock.keys import Int64s
+
+FileIdentity = tuple[str, int, int | None, str]
 
 
 @dataclass(frozen=True)
@@ -21,11 +28,20 @@ class LakeFile:
     """When it was written; None of a file that is never written again under its name."""
     constants: Mapping[str, pa.Scalar] = field(default_factory=dict, compare=False)
     """Columns that are not in the file, since all its rows have one value."""
+    deleted: Int64s | None = field(default=None, compare=False)
+    """Numbers of rows of the file that no longer count, ascending."""
 
-    @property
-    def identity(self) -> tuple[str, int, int | None]:
+    @cached_property
+    def identity(self) -> FileIdentity:
         """What tells it from another file, or from what was there before."""
-        return self.path, self.size, self.stamp
+        gone = b"" if self.deleted is None else self.deleted.tobytes()
+        return self.path, self.size, self.stamp, hashlib.blake2b(gone, digest_size=8).hexdigest()
+
+    def deleted_between(self, starts: Int64s) -> Int64s:
+        """How many rows no longer count of those from each start to the next."""
+        if self.deleted is None:
+            return np.zeros(len(starts) - 1, dtype=np.int64)
+        return np.diff(np.searchsorted(self.deleted, starts))
 
 
 @dataclass(frozen=True)
