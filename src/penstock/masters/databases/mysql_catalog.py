@@ -274,7 +274,9 @@ class MysqlCatalog:
         asked = [f"{k.name} = {v}" for k, v in zip(self.keys, some, strict=True)]
         where = " AND ".join([*self.conditions, *asked])
         selected = ", ".join(asked_as(c, quoted(c.name)) for c in self.columns.values())
-        steps = self._ask(f"EXPLAIN SELECT {selected} FROM {self.relation} WHERE {where}")
+        steps = self._ask(
+            f"EXPLAIN FORMAT=TRADITIONAL SELECT {selected} FROM {self.relation} WHERE {where}"
+        )
         for step in steps:
             scans = step["type"] in ("ALL", "index") and step["possible_keys"] is None
             if scans and not str(step["table"]).startswith("<"):
@@ -285,7 +287,9 @@ class MysqlCatalog:
                 )
         why = self._unordered(key, known)
         by = ", ".join(k.name for k in self.keys)
-        walked = self._ask(f"EXPLAIN SELECT {by} FROM {self.relation} ORDER BY {by} LIMIT 1")
+        walked = self._ask(
+            f"EXPLAIN FORMAT=TRADITIONAL SELECT {by} FROM {self.relation} ORDER BY {by} LIMIT 1"
+        )
         extra = " ".join(str(step["extra"]) for step in walked)
         if not why and (len(walked) > 1 or "filesort" in extra or "temporary" in extra):
             why = "it is a view whose rows are not found in the key's order by an index."
