@@ -19,6 +19,7 @@ from typer.testing import CliRunner, Result
 from penstock.cli.commands import app
 from penstock.costs.unit_costs import CostError
 from penstock.errors import MasterError
+from penstock.masters import open_master
 
 pytestmark = pytest.mark.usefixtures("short_calibration")
 _ROWS = 20_000
@@ -116,3 +117,28 @@ def test_keys_in_an_order_of_the_databases_own_are_not_modelled(postgres: Postgr
     result = run("calibrate", address)
     assert isinstance(result.exception, MasterError)
     assert "CREATE INDEX" in str(result.exception)
+
+
+def test_a_page_file_is_built_from_a_table(address: str, tmp_path: Path) -> None:
+    target = tmp_path / "copy.arrow"
+    result = run("master", "build", address.removesuffix("?key=id"), target, "--key", "code")
+    assert result.exit_code == 0, result.output
+    with open_master(target) as copy:
+        assert copy.num_rows == _ROWS
+        rows = copy.read(range(copy.num_pages), ["id", "price", "code"])
+    assert rows.sort_by("id").equals(_rows().cast(rows.schema))
+
+
+def test_a_table_that_can_only_be_looked_up_is_copied_by_another_key(
+    postgres: PostgresServer, tmp_path: Path
+) -> None:
+    address = postgres_table(postgres, "code")
+    result = run("master", "build", address, tmp_path / "copy.arrow", "--key", "code")
+    assert isinstance(result.exception, MasterError)
+    assert "(key=…)" in str(result.exception)
+    assert not list(tmp_path.glob("copy*"))
+
+
+def test_only_page_files_are_verified(postgres: PostgresServer) -> None:
+    result = run("master", "verify", postgres_table(postgres, "id"))
+    assert "no checksums to verify" in str(result.exception)

@@ -47,6 +47,11 @@ A CSV file from a spreadsheet, with postal codes as text:
 A folder of Parquet files, a key of two columns, larger pages:
 
     penstock master build sales/ sales.arrow --key store,day --page-bytes 1MiB
+
+A table of a database, some of its columns:
+
+    penstock master build 'postgresql://me@db/shop?table=products&columns=price' \\
+        products.arrow --key id
 """
 _VERIFY_HELP = """
 Read every page and check checksums, row counts, key order and fences.
@@ -80,7 +85,7 @@ class Engine(str, Enum):
 
 _LEAST_HEAP = 1024**3
 _NEXT_TYPE = re.compile(r",(?=[^,()\[\]=]+=)(?![^(\[]*[)\]])")
-_PathArgument = Annotated[Path, typer.Argument(metavar="PATH", help="A page file.")]
+_PathArgument = Annotated[str, typer.Argument(metavar="PATH", help="A page file.")]
 _MasterArgument = Annotated[
     str,
     typer.Argument(
@@ -100,8 +105,8 @@ def build(
         str,
         typer.Argument(
             metavar="SOURCE",
-            help="A CSV, Parquet or Arrow IPC file, a folder of Parquet files, a Delta table, or "
-            "the URI of one of the latter.",
+            help="A CSV, Parquet or Arrow IPC file, a folder of Parquet files, a Delta table, the "
+            "URI of one of the latter, or a database's table: postgresql://user@host/db?table=t.",
         ),
     ],
     target: Annotated[Path, typer.Argument(metavar="TARGET", help="The page file to write.")],
@@ -248,12 +253,10 @@ def verify(path: _PathArgument, output: _Output = OutputFormat.text) -> None:
     except CorruptMasterError as error:
         if output is OutputFormat.text:
             raise
-        print_json({"path": str(path), "intact": False, "problem": str(error)})
+        print_json({"path": path, "intact": False, "problem": str(error)})
         raise typer.Exit(1) from error
     if output is OutputFormat.json:
-        print_json(
-            {"path": str(path), "intact": True, "pages": checked.pages, "rows": checked.rows}
-        )
+        print_json({"path": path, "intact": True, "pages": checked.pages, "rows": checked.rows})
     else:
         pages, rows = counted(checked.pages, "page"), counted(checked.rows, "row")
         typer.echo(f"{path}: intact, {pages} with {rows}.")

@@ -11,6 +11,7 @@ import pyarrow as pa
 from penstock.errors import CorruptMasterError, MasterError
 from penstock.keys import Int64s, any_null, codes_of
 from penstock.masters.info import MasterInfo
+from penstock.masters.opening import shown_address
 from penstock.masters.page_file import PageFileMaster
 from penstock.memory import in_one_piece
 
@@ -22,6 +23,11 @@ def verify_master(
 
     Raises CorruptMasterError that names the first page that is not as it should be.
     """
+    if "://" in str(path) and not str(path).lower().startswith("file://"):
+        raise MasterError(
+            f"{shown_address(str(path))} has no checksums to verify; only page files on this "
+            "machine have. `penstock master info` looks at a table."
+        )
     with PageFileMaster(path, threads=1) as master:
         rows = distinct = 0
         last_code: int | None = None

@@ -22,8 +22,8 @@ _NOTHING_GIVEN = CsvOptions()
 _PARQUET_BATCH_ROWS = 32 * 1024
 _BUFFER_BYTES = 64 * 1024
 _KINDS = (
-    "a Parquet file or a folder of them, a Delta table, a CSV or TSV file, an Arrow IPC file or "
-    "stream, a table, record batches, or anything that offers an Arrow stream"
+    "a Parquet file or a folder of them, a Delta table, a database's table, a CSV or TSV file, an "
+    "Arrow IPC file or stream, a table, record batches, or anything that offers an Arrow stream"
 )
 
 
@@ -42,7 +42,7 @@ def open_source(source: Any, csv: CsvOptions = _NOTHING_GIVEN) -> Source:
     distant = _open_distant(source) if isinstance(source, str | Path) else None
     if distant is not None:
         opened = distant
-        _refuse_options(csv, f"{opened.name} is a table of Parquet files")
+        _refuse_options(csv, f"{opened.name} is a table")
     elif isinstance(source, str | Path):
         path = Path(source)
         if str(source) == "-" and not path.exists():
@@ -186,8 +186,13 @@ def _refuse_options(csv: CsvOptions, what: str) -> None:
 
 def _open_distant(source: str | Path) -> Source | None:
     """A Delta table, whose folder has files that are no longer part of it, or what a URI names."""
+    from penstock.masters.databases.address import is_database
     from penstock.masters.lake.all_rows import all_rows, distant_table
 
+    if is_database(str(source)):
+        from penstock.masters.databases.all_rows import all_rows as all_rows_of_table
+
+        return Source(*all_rows_of_table(str(source)))
     table = distant_table(source)
     return None if table is None else Source(table.place, *all_rows(table))
 
