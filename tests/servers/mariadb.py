@@ -39,9 +39,13 @@ def program(name: str) -> str:
 
 
 class MariadbServer:
-    """A server with one user, `penstock`, who has no password and may do everything."""
+    """A server with one user, `penstock`, who has no password and may do everything.
 
-    def __init__(self) -> None:
+    `settings` are added to its own, as of an option file.
+    """
+
+    def __init__(self, **settings: str) -> None:
+        self._more = {name.replace("_", "-"): value for name, value in settings.items()}
         self._server = ServerProcess("mariadb")
         self._data = str(self._server.folder / "data")
         self._begin = self._server.folder / "begin.sql"
@@ -71,6 +75,7 @@ class MariadbServer:
             "pid-file": str(self._server.folder / "pid"),
             "init-file": str(self._begin),
             "tmpdir": str(self._server.folder),
+            **self._more,
         }
         options = [f"--{name}={value}" for name, value in settings.items()]
         command = [program("mariadbd"), "--no-defaults", "--skip-name-resolve", *options]
