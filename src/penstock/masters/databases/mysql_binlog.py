@@ -66,9 +66,9 @@ SELECT COLUMN_NAME AS name, LOWER(DATA_TYPE) AS base, CHARACTER_SET_NAME AS char
        CHARACTER_OCTET_LENGTH AS width, COLUMN_KEY AS `key`
 FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = {schema} AND TABLE_NAME = {name}
 ORDER BY ORDINAL_POSITION"""
-_ONE_BYTE = """
-SELECT CONVERT(_{charset} X'{every}' USING utf8mb4) AS characters
-FROM information_schema.CHARACTER_SETS WHERE CHARACTER_SET_NAME = '{charset}' AND MAXLEN = 1"""
+_IS_ONE_BYTE = """
+SELECT 1 FROM information_schema.CHARACTER_SETS
+WHERE CHARACTER_SET_NAME = {charset} AND MAXLEN = 1"""
 
 
 class BinlogFeed:
@@ -282,9 +282,11 @@ class BinlogFeed:
 
     def _characters(self, charset: str) -> str:
         """What each byte stands for; nothing where characters may have several bytes."""
-        every = bytes(range(256)).hex()
-        found = self._catalog.ask(_ONE_BYTE.format(charset=charset, every=every))
-        characters = str(found[0]["characters"]) if found else ""
+        if not self._catalog.ask(_IS_ONE_BYTE.format(charset=text_literal(charset))):
+            return ""
+        every = f"_{charset} X'{bytes(range(256)).hex()}'"
+        asked = self._catalog.ask(f"SELECT CONVERT({every} USING utf8mb4) AS characters")
+        characters = str(asked[0]["characters"])
         return characters if len(characters) == 256 else ""
 
 
