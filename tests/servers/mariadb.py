@@ -25,6 +25,14 @@ _SETTINGS = {
     "character-set-server": "utf8mb4",
     "local-infile": "ON",
 }
+LOGGED = {
+    "log_bin": "log",
+    "server_id": "7",
+    "binlog_format": "ROW",
+    "sync_binlog": "0",
+    "max_allowed_packet": "64M",
+}
+"""More settings, of a server that logs rows."""
 _EVERY_START = (
     "CREATE USER IF NOT EXISTS penstock@'127.0.0.1'",
     "GRANT ALL ON *.* TO penstock@'127.0.0.1' WITH GRANT OPTION",

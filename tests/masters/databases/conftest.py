@@ -52,23 +52,6 @@ def shop(mariadb: MariadbServer) -> Iterator[Shop]:
     made.close()
 
 
-LOGGED = {
-    "log_bin": "log",
-    "server_id": "7",
-    "binlog_format": "ROW",
-    "sync_binlog": "0",
-    "max_allowed_packet": "64M",
-}
-
-
-@pytest.fixture(scope="session")
-def logged_mariadb() -> Iterator[MariadbServer]:
-    """A server that logs rows; whoever changes its settings puts them back."""
-    server = MariadbServer(**LOGGED)
-    yield server
-    server.remove()
-
-
 @pytest.fixture
 def logged(logged_mariadb: MariadbServer) -> Iterator[Shop]:
     made = Shop(logged_mariadb)

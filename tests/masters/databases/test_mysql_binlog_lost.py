@@ -7,16 +7,18 @@ import pickle
 import threading
 import time
 from collections.abc import Iterator
+from functools import partial
 
 import pyarrow as pa
 import pytest
-from tests.masters.databases.conftest import LOGGED, Shop
+from tests.masters.databases.conftest import Shop
 from tests.masters.databases.test_mysql_binlog import ALL, feed_of, settings, told
-from tests.servers.mariadb import MariadbServer
+from tests.servers.mariadb import LOGGED, MariadbServer
 from tests.servers.proxy import Proxy
 
 from penstock.errors import MasterError, OptionError, PenstockError, ServerAwayError
 from penstock.masters.databases import mysql_binlog, mysql_binlog_stream, mysql_connection
+from penstock.masters.databases.mysql_connection import MysqlConnection
 from penstock.masters.databases.opening import open_table
 
 pytestmark = pytest.mark.xdist_group("mariadb-log")
@@ -161,6 +163,43 @@ def test_a_network_that_fails(
             assert told(master) == [2]
     finally:
         proxy.close()
+
+
+def test_a_stream_that_alone_stalls(
+    logged: Shop, products: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the log should have by now does not come: it ends by the client's clock."""
+    monkeypatch.setattr(mysql_connection, "_GRACE", 0.2)
+    proxy = Proxy(logged.server.port)
+    try:
+        master = logged.open(products, binlog="yes", timeout="300ms")
+        server = f"mysql://penstock@127.0.0.1:{proxy.port}/shop?connect_timeout=1"
+        feed_of(master)._follow = partial(MysqlConnection, server, "behind a proxy", 0.3)
+        feed_of(master).close()
+        assert told(master) == ALL
+        proxy.stall()
+        assert told(master) == [], "the log has nothing more"
+        logged.server.execute(f"UPDATE {products} SET price = 0 WHERE id = 1")
+        for _ in range(2):
+            with pytest.raises(ServerAwayError, match="behind a proxy"):
+                told(master)
+        proxy.resume()
+        assert told(master) == ALL
+        logged.server.execute(f"UPDATE {products} SET price = 0 WHERE id = 2")
+        assert told(master) == [2]
+    finally:
+        proxy.close()
+
+
+def test_two_servers_behind_one_address(
+    logged: Shop, mariadb: MariadbServer, products: str
+) -> None:
+    """The position of one says nothing of the other's log."""
+    master = logged.open(products, binlog="yes")
+    feed_of(master)._follow = partial(MysqlConnection, mariadb.uri.replace("mariadb", "mysql"), "x")
+    feed_of(master).close()
+    with pytest.raises(MasterError, match="two connections came to two servers"):
+        told(master)
 
 
 # -- nothing is left ------------------------------------------------------------------------
