@@ -325,6 +325,11 @@ def test_transactions(logged: Shop, products: str) -> None:
         cursor.execute("ROLLBACK TO SAVEPOINT here")
         connection.commit()
         assert told(master) == [2]
+        cursor.execute("SET sql_log_bin = 0")
+        cursor.execute(f"UPDATE {products} SET price = -2 WHERE id = 2")
+        connection.commit()
+        cursor.execute("SET sql_log_bin = 1")
+        assert told(master) == [], "what is kept out of the log is not told"
         cursor.execute("XA START 'x'")
         cursor.execute(f"UPDATE {products} SET price = 0 WHERE id = 4")
         cursor.execute("XA END 'x'")

@@ -16,7 +16,7 @@ from tests.masters.databases.test_mysql_binlog import ALL, feed_of, settings, to
 from tests.servers.mariadb import LOGGED, MariadbServer
 from tests.servers.proxy import Proxy
 
-from penstock.errors import MasterError, OptionError, PenstockError, ServerAwayError
+from penstock.errors import MasterError, OptionError, PenstockError, SchemaError, ServerAwayError
 from penstock.masters.databases import mysql_binlog, mysql_binlog_stream, mysql_connection
 from penstock.masters.databases.mysql_connection import MysqlConnection
 from penstock.masters.databases.opening import open_table
@@ -359,6 +359,34 @@ def test_tables_whose_changes_are_not_their_own(logged: Shop, products: str) -> 
     logged.server.execute(f"ALTER TABLE {versioned} ADD SYSTEM VERSIONING")
     with pytest.raises(MasterError, match="is a system versioned"):
         logged.open(versioned, binlog="yes")
+
+    for_a_while = logged.table("id int, PRIMARY KEY (id) USING BTREE")
+    logged.server.execute(f"ALTER TABLE {for_a_while} ENGINE = MEMORY")
+    with pytest.raises(MasterError, match=r"is a base table of MEMORY, whose .* aria"):
+        logged.open(for_a_while, binlog="yes")
+
+
+def test_a_key_of_another_type(logged: Shop, products: str) -> None:
+    master = logged.open(products, binlog="yes")
+    logged.server.execute(f"ALTER TABLE {products} MODIFY id bigint unsigned")
+    with pytest.raises(SchemaError, match=r"has another type now\. Open the master again"):
+        told(master)
+
+
+def test_a_database_that_is_left_out() -> None:
+    server = MariadbServer(**LOGGED, binlog_ignore_db="shop")
+    shop = Shop(server)
+    try:
+        table = shop.table("id int PRIMARY KEY")
+        with pytest.raises(MasterError, match="log leaves the database 'shop' out"):
+            shop.open(table, binlog="yes")
+        server.execute("CREATE DATABASE other", "CREATE TABLE other.t (id int PRIMARY KEY)")
+        master = shop.open("other.t", binlog="yes")
+        server.execute("INSERT INTO other.t VALUES (1)")
+        assert told(master) == [1]
+    finally:
+        shop.close()
+        server.remove()
 
 
 def test_keys_that_the_log_does_not_surely_tell(logged: Shop) -> None:

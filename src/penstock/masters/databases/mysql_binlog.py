@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from penstock.errors import MasterError
+from penstock.errors import MasterError, SchemaError
 from penstock.masters.databases.freshness import ChangedKeys
 from penstock.masters.databases.mysql_binlog_rows import (
     KEY_BASES,
@@ -28,7 +28,7 @@ from penstock.masters.databases.mysql_binlog_stream import (
 from penstock.masters.databases.mysql_catalog import MysqlCatalog, text_literal
 from penstock.masters.databases.mysql_connection import MysqlConnection
 from penstock.masters.databases.mysql_rows import Bytes
-from penstock.masters.databases.mysql_types import TEXT_BASES
+from penstock.masters.databases.mysql_types import TEXT_BASES, column_of, other_type
 
 _MOST_SECONDS = 5.0
 """That a worker may be busy reading the log; what is left then counts as all."""
@@ -62,10 +62,10 @@ _SET = ("log_bin", "binlog_format", "binlog_row_image", "lower_case_table_names"
         "log_slave_updates", "log_replica_updates", "gtid_slave_pos", "wsrep_on")  # fmt: skip
 _VARIABLES = f"SHOW GLOBAL VARIABLES WHERE Variable_name IN {_SET}"
 _COLUMNS = """
-SELECT COLUMN_NAME AS name, LOWER(DATA_TYPE) AS base, CHARACTER_SET_NAME AS charset, EXTRA AS extra,
-       CHARACTER_OCTET_LENGTH AS width, COLUMN_KEY AS `key`
-FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = {schema} AND TABLE_NAME = {name}
-ORDER BY ORDINAL_POSITION"""
+SELECT COLUMN_NAME AS name, LOWER(DATA_TYPE) AS base, LOWER(COLUMN_TYPE) AS declared,
+       CHARACTER_SET_NAME AS charset, CHARACTER_OCTET_LENGTH AS width, EXTRA AS extra,
+       COLUMN_KEY AS `key`, ORDINAL_POSITION AS number
+FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = {schema} AND TABLE_NAME = {name}"""
 _IS_ONE_BYTE = """
 SELECT 1 FROM information_schema.CHARACTER_SETS
 WHERE CHARACTER_SET_NAME = {charset} AND MAXLEN = 1"""
@@ -203,6 +203,7 @@ class BinlogFeed:
                 "its option file too: SET GLOBAL binlog_format = 'ROW';"
             )
         is_replica = found.get("gtid_slave_pos") or found.get("wsrep_on") == "ON"
+        is_replica = is_replica or not self._server.is_mariadb  # which does not tell so easily
         logs_all = found.get("log_slave_updates", found.get("log_replica_updates"))
         if is_replica and logs_all == "OFF":
             raise MasterError(
@@ -249,14 +250,16 @@ class BinlogFeed:
     def _logged_keys(self) -> list[LoggedKey]:
         schema, name = map(text_literal, self._catalog.name)
         columns = self._catalog.ask(_COLUMNS.format(schema=schema, name=name))
-        numbers = {str(column["name"]): i for i, column in enumerate(columns)}
+        known = {str(column["name"]): column for column in columns}
         keys, in_primary = [], True
         for key in self._catalog.keys:
-            number = numbers.get(key.column.name)
-            if number is None:
-                raise MasterError(f"{self._place} has lost its key column {key.column.name!r}.")
-            column = columns[number]
+            name = key.column.name
+            if name not in known:
+                raise SchemaError.missing_column(name, known, self._place)
+            column = known[name]
             base, charset = str(column["base"]), column["charset"]
+            if column_of(name, base, str(column["declared"])).type != key.column.type:
+                raise other_type(key.column, self._place)
             in_primary &= column["key"] == "PRI"
             virtual = "VIRTUAL" in str(column["extra"]).upper()
             characters = None
@@ -266,13 +269,12 @@ class BinlogFeed:
             if base not in KEY_BASES or virtual or undecoded:
                 what = "virtual" if virtual else base + f" in {charset}" * undecoded
                 raise MasterError(
-                    f"{self._place}: its key column {key.column.name!r} is {what}, which cannot be "
+                    f"{self._place}: its key column {name!r} is {what}, which cannot be "
                     "surely known from the log. Leave binlog=yes out, or make a stored column of "
                     "utf8mb4, with an index, the key."
                 )
-            keys.append(
-                LoggedKey(number, base, key.column.type, int(column["width"] or 0), characters)
-            )
+            number, width = int(str(column["number"])) - 1, int(column["width"] or 0)
+            keys.append(LoggedKey(number, base, key.column.type, width, characters))
         if self._image == "MINIMAL" and not in_primary:
             raise MasterError(
                 f"{self._place}: the server's log has no more of a row than its primary key, and "
