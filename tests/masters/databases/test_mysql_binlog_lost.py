@@ -117,6 +117,19 @@ def test_a_stream_outlives_the_limit_of_statements(logged: Shop, products: str) 
     assert streams(logged) == before
 
 
+def test_a_worker_that_has_nothing_to_ask_for_long(logged: Shop, products: str) -> None:
+    """The server waits with what it could not send, and does not hang up."""
+    other = logged.table("id int PRIMARY KEY, b longblob")
+    with settings(logged, net_write_timeout="1"):
+        master = logged.open(products, binlog="yes")
+        logged.server.execute(
+            f"INSERT INTO {other} SELECT seq, REPEAT('x', 1000000) FROM seq_1_to_30",
+            f"UPDATE {products} SET price = 0 WHERE id = 2",
+        )
+        time.sleep(2)
+        assert told(master) == [2]
+
+
 def test_a_server_that_goes_away_and_comes_back() -> None:
     server = MariadbServer(**LOGGED)
     shop = Shop(server)
@@ -360,10 +373,17 @@ def test_tables_whose_changes_are_not_their_own(logged: Shop, products: str) -> 
     with pytest.raises(MasterError, match="is a system versioned"):
         logged.open(versioned, binlog="yes")
 
-    for_a_while = logged.table("id int, PRIMARY KEY (id) USING BTREE")
-    logged.server.execute(f"ALTER TABLE {for_a_while} ENGINE = MEMORY")
-    with pytest.raises(MasterError, match=r"is a base table of MEMORY, whose .* aria"):
-        logged.open(for_a_while, binlog="yes")
+    table = logged.table("id int, PRIMARY KEY (id) USING BTREE")
+    for engine in ("MEMORY", "MyISAM"):
+        logged.server.execute(f"ALTER TABLE {table} ENGINE = {engine}")
+        with pytest.raises(MasterError, match=rf"is a base table of {engine}, .* InnoDB or Aria"):
+            logged.open(table, binlog="yes")
+    logged.server.execute(f"ALTER TABLE {table} ENGINE = Aria")
+    master = logged.open(table, binlog="yes")
+    logged.server.execute(
+        f"INSERT INTO {table} VALUES (1)", f"UPDATE {table} SET id = 2", f"DELETE FROM {table}"
+    )
+    assert told(master) == [1, 1, 2, 2]
 
 
 def test_a_key_of_another_type(logged: Shop, products: str) -> None:
@@ -448,7 +468,9 @@ def _nothing_follows_on(logged: Shop) -> Iterator[None]:
     """Each test finds a server that nobody follows."""
     yield
     logged.close()
-    until = time.monotonic() + 10
+    until = time.monotonic() + 30
     while streams(logged) and time.monotonic() < until:
+        # The server sees that nobody listens when it has something to say.
+        logged.server.execute("CREATE OR REPLACE TABLE something (to_say int)")
         time.sleep(0.01)
     assert not streams(logged)

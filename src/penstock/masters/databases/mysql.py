@@ -35,10 +35,10 @@ _BESIDE = 64
 
 
 class MysqlTable:
-    """A table or view, seen through one connection.
+    """A table or view, seen through one connection, and one more where its log is followed.
 
     Args:
-        address: server, table, and options: key, columns, filter, timeout.
+        address: server, table, and options: key, columns, filter, timeout, updated_at, binlog.
     """
 
     kind = "MySQL"
