@@ -46,3 +46,13 @@ def mariadb() -> Iterator[MariadbServer]:
     server = MariadbServer()
     yield server
     server.remove()
+
+
+@pytest.fixture(scope="session")
+def logged_mariadb() -> Iterator[MariadbServer]:
+    """A MariaDB that logs rows; whoever changes its settings puts them back."""
+    from tests.servers.mariadb import LOGGED, MariadbServer
+
+    server = MariadbServer(**LOGGED)
+    yield server
+    server.remove()

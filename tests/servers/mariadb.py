@@ -25,6 +25,14 @@ _SETTINGS = {
     "character-set-server": "utf8mb4",
     "local-infile": "ON",
 }
+LOGGED = {
+    "log_bin": "log",
+    "server_id": "7",
+    "binlog_format": "ROW",
+    "sync_binlog": "0",
+    "max_allowed_packet": "64M",
+}
+"""More settings, of a server that logs rows."""
 _EVERY_START = (
     "CREATE USER IF NOT EXISTS penstock@'127.0.0.1'",
     "GRANT ALL ON *.* TO penstock@'127.0.0.1' WITH GRANT OPTION",
@@ -39,9 +47,13 @@ def program(name: str) -> str:
 
 
 class MariadbServer:
-    """A server with one user, `penstock`, who has no password and may do everything."""
+    """A server with one user, `penstock`, who has no password and may do everything.
 
-    def __init__(self) -> None:
+    `settings` are added to its own, as of an option file.
+    """
+
+    def __init__(self, **settings: str) -> None:
+        self._more = {name.replace("_", "-"): value for name, value in settings.items()}
         self._server = ServerProcess("mariadb")
         self._data = str(self._server.folder / "data")
         self._begin = self._server.folder / "begin.sql"
@@ -71,6 +83,7 @@ class MariadbServer:
             "pid-file": str(self._server.folder / "pid"),
             "init-file": str(self._begin),
             "tmpdir": str(self._server.folder),
+            **self._more,
         }
         options = [f"--{name}={value}" for name, value in settings.items()]
         command = [program("mariadbd"), "--no-defaults", "--skip-name-resolve", *options]

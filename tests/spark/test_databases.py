@@ -20,6 +20,8 @@ from penstock.spark import explain, metrics
 from penstock.testing.oracle import assert_same_rows, plain_join
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from tests.servers.mariadb import MariadbServer
     from tests.servers.postgres import PostgresServer
 
 pytestmark = pytest.mark.one_spark
@@ -178,6 +180,43 @@ def test_a_row_that_is_committed_meanwhile(
     names = set(found.filter(pa.compute.equal(found["sku"], 10**9))["vendor"].to_pylist())
     assert names == {None, "late"}
     assert "new" in found.filter(pa.compute.equal(found["sku"], 3))["vendor"].to_pylist()
+
+
+def test_rows_that_change_while_a_query_runs(
+    feed: Feed, products: pa.Table, tmp_path: Path, logged_mariadb: MariadbServer
+) -> None:
+    """By the server's row log: each batch has what was committed a staleness before it."""
+    from tests.servers.tables import next_name
+
+    name = next_name()
+    declared = {"sku": "bigint", "price": "double", "vendor": "varchar(50)"}
+    logged_mariadb.load(name, products, declared)
+    logged_mariadb.execute(f"CREATE INDEX by_sku ON {name} (sku)")
+    address = f"{logged_mariadb.uri}?table={name}&key=sku&binlog=yes"
+    feed.add(*[pa.table({"sku": pa.array([1, 3, 10**9], pa.int64())})] * 5)
+    enriched = penstock.enrich(feed.stream(), master=address, on="sku", staleness="300ms")
+    found, followed = [], []
+
+    def each(batch: DataFrame, number: int) -> None:
+        rows = {row["sku"]: row["vendor"] for row in batch.collect()}
+        found.append((rows[3], rows[10**9]))
+        doing = "SELECT 1 FROM information_schema.PROCESSLIST WHERE COMMAND = 'Binlog Dump'"
+        followed.append(len(logged_mariadb.ask(doing)))
+        logged_mariadb.execute(
+            f"UPDATE {name} SET vendor = 'v{number}' WHERE sku = 3",
+            f"DELETE FROM {name} WHERE sku = 1000000000",
+            f"INSERT INTO {name} VALUES (1000000000, 1.5, 'late {number}')",
+        )
+        time.sleep(0.35)
+
+    writer = enriched.writeStream.foreachBatch(each)
+    checkpoint = str(tmp_path / "checkpoint")
+    query = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
+    query.awaitTermination(120)
+    assert query.exception() is None
+    assert found[1:] == [(f"v{n}", f"late {n}") for n in range(4)]
+    assert found[0][1] is None
+    assert min(followed) >= 1
 
 
 def test_what_enrich_refuses(

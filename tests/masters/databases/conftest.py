@@ -52,6 +52,13 @@ def shop(mariadb: MariadbServer) -> Iterator[Shop]:
     made.close()
 
 
+@pytest.fixture
+def logged(logged_mariadb: MariadbServer) -> Iterator[Shop]:
+    made = Shop(logged_mariadb)
+    yield made
+    made.close()
+
+
 Open = Callable[..., DatabaseMaster]
 
 

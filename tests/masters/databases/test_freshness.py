@@ -7,25 +7,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.masters.databases.changing import PLANS, STREAM, Hand, catch_up, held, prices
 from tests.servers.postgres import PostgresServer
 from tests.servers.tables import next_name
 
 from penstock.errors import MasterError, OptionError, PagesMovedError, SchemaError
-from penstock.joins import HybridJoin, RootJoin, SemiStreamJoin
+from penstock.joins import HybridJoin, RootJoin
 from penstock.joins.plan import JoinPlan
-from penstock.masters.databases import DatabaseMaster
 from penstock.masters.databases.freshness import ChangedKeys, Freshness
-
-STREAM = pa.schema([("id", pa.int64())])
-
-
-class Hand:
-    """A clock moved by hand."""
-
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 class Told:
@@ -97,36 +86,6 @@ FEEDS: dict[str, dict[str, str]] = {
     "updated_at": {"updated_at": "updated_at"},
     "time alone": {},
 }
-
-
-def prices(join: SemiStreamJoin, keys: list[int]) -> dict[int, int | None]:
-    batch = pa.record_batch([keys], schema=STREAM)
-    out = pa.Table.from_batches([*join.push(batch), *join.flush()])
-    return dict(zip(out["id"].to_pylist(), out["price"].to_pylist(), strict=True))
-
-
-def catch_up(join: SemiStreamJoin, master: DatabaseMaster, clock: Hand) -> None:
-    """Half a staleness later, twice: what is told by then is what must be known."""
-    for _ in range(2):
-        clock.now += 6.0
-        join.refresh(master.refresh())
-
-
-PLANS: dict[str, JoinPlan] = {
-    "holds all of R": RootJoin(budget="2MB"),
-    "packs all of R": RootJoin(budget="170kB", pack=True),
-    "caches": RootJoin(budget="170kB"),
-    "caches nothing": HybridJoin(budget="200kB"),
-}
-
-
-def held(join: Any) -> str:
-    """What a join holds of R, by the names above."""
-    if join.cache is None:
-        return "caches nothing"
-    if not join.complete:
-        return "caches"
-    return "holds all of R" if join._packed is None else "packs all of R"
 
 
 @pytest.mark.parametrize("plan", PLANS)

@@ -45,3 +45,9 @@ def test_a_table_of_mariadb(collation: str, shop: Shop) -> None:
     facts = json.loads(told(shop.uri(table), "--output", "json"))
     assert (facts["kind"], facts["rows"]) == ("MySQL", 2)
     assert facts["paged"] == (collation == "utf8mb4_nopad_bin")
+
+
+def test_a_table_whose_log_is_followed(logged: Shop) -> None:
+    table = logged.table("id int PRIMARY KEY", [(1,)])
+    assert "the server's row log" in told(logged.uri(table, "&binlog=yes&staleness=10s"))
+    assert "the server's row log" not in told(logged.uri(table))

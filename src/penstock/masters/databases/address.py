@@ -22,9 +22,11 @@ SCHEMES = {
 LISTS = ("key", "columns")
 NUMBERS = ("page_rows",)
 TIMES = ("staleness", "timeout")
-OURS = ("table", *LISTS, "filter", *NUMBERS, *TIMES, "updated_at", "publication")
+SWITCHES = ("binlog",)
+OURS = ("table", *LISTS, "filter", *NUMBERS, *TIMES, "updated_at", "publication", *SWITCHES)
 """Parameters that are Penstock's; the others are the driver's."""
 _TIMEOUT = 60.0
+ON_OR_OFF = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
 _SECRET = re.compile(r"pass(?!file)|pwd|secret|token", re.IGNORECASE)
 _NAME = re.compile(r'"((?:[^"]|"")+)"|([^".]+)')
 
@@ -164,6 +166,10 @@ def _typed(options: Mapping[str, Any]) -> dict[str, Any]:
             if not str(value).isdigit() or not int(value):
                 raise OptionError.out_of_range(name, value, "a whole number from 1 on")
             found[name] = int(value)
+        elif name in SWITCHES:
+            if str(value).lower() not in ON_OR_OFF:
+                raise OptionError.out_of_range(name, value, "yes or no")
+            found[name] = ON_OR_OFF[str(value).lower()]
         else:
             found[name] = value
     return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +14,7 @@ from penstock.errors import OptionError
 from penstock.keys import Int64s
 from penstock.masters.databases.address import TableAddress
 from penstock.masters.databases.freshness import MOST_CHANGES, ChangeFeed, UpdatedAt
+from penstock.masters.databases.mysql_binlog import BinlogFeed
 from penstock.masters.databases.mysql_catalog import MysqlCatalog, quoted
 from penstock.masters.databases.mysql_connection import MysqlConnection
 from penstock.masters.databases.mysql_literals import lists, tuples
@@ -33,10 +35,10 @@ _BESIDE = 64
 
 
 class MysqlTable:
-    """A table or view, seen through one connection.
+    """A table or view, seen through one connection, and one more where its log is followed.
 
     Args:
-        address: server, table, and options: key, columns, filter, timeout.
+        address: server, table, and options: key, columns, filter, timeout, updated_at, binlog.
     """
 
     kind = "MySQL"
@@ -48,10 +50,18 @@ class MysqlTable:
         self.place = str(address)
         self._server = MysqlConnection(address.server, self.place, address.timeout)
         self._updated_at: str | None = options.get("updated_at")
+        self._binlog: bool = options.get("binlog", False)
+        self._followed: list[BinlogFeed] = []
+        self._follow = partial(MysqlConnection, address.server, self.place, address.timeout)
         if options.get("publication") is not None:
             raise OptionError(
-                f"{self.place}: publication=… is PostgreSQL's. Name a column that has the time of "
-                "each row's last change: updated_at=…"
+                f"{self.place}: publication=… is PostgreSQL's. Ask for the server's row log, "
+                "binlog=yes, or name a column that has the time of each row's last change: "
+                "updated_at=…"
+            )
+        if self._binlog and self._updated_at is not None:
+            raise OptionError(
+                f"{self.place}: binlog=yes and updated_at=… both tell of changes; give one of them."
             )
         self.shape: TableShape
 
@@ -67,6 +77,9 @@ class MysqlTable:
 
     def feed(self) -> ChangeFeed | None:
         """What tells of changes, where one was asked for."""
+        if self._binlog:
+            self._followed.append(BinlogFeed(self._server, self._follow, self._catalog, self.place))
+            return self._followed[-1]
         if self._updated_at is None:
             return None
         name = quoted(self._updated_at)
@@ -210,9 +223,13 @@ class MysqlTable:
         return 2 * buffer + cells * CELL_BYTES
 
     def after_fork(self) -> None:
+        for feed in self._followed:
+            feed.after_fork()
         self._server.after_fork()
 
     def close(self) -> None:
+        for feed in self._followed:
+            feed.close()
         self._server.close()
 
 

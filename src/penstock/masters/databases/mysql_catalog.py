@@ -30,7 +30,8 @@ _LONGEST_INDEXED = 768
 """Characters of utf8mb4 that an index of InnoDB holds."""
 
 _TABLE = """
-SELECT TABLE_SCHEMA AS `schema`, TABLE_NAME AS name, TABLE_TYPE AS kind, TABLE_ROWS AS `rows`
+SELECT TABLE_SCHEMA AS `schema`, TABLE_NAME AS name, TABLE_TYPE AS kind, ENGINE AS engine,
+       TABLE_ROWS AS `rows`
 FROM information_schema.TABLES WHERE TABLE_SCHEMA = {schema} AND TABLE_NAME = {name}"""
 _NAMES = """
 SELECT TABLE_NAME AS name FROM information_schema.TABLES WHERE TABLE_SCHEMA = {schema}
@@ -122,15 +123,21 @@ class MysqlCatalog:
         """What rows of the table are rows of R."""
         return [f"({self._filter}\n)"] if self._filter else []
 
+    def ask(self, statement: str) -> list[Row]:
+        """Rows of texts, by their columns' names in small letters."""
+        rows = self._server.ask(statement)
+        return rows.rename_columns([n.lower() for n in rows.column_names]).to_pylist()
+
     def _describe(
         self, name: Sequence[str], wanted_key: tuple[str, ...], wanted: Sequence[str] | None
     ) -> TableShape:
         found = self._found(name)
-        where = {"schema": _text(found["schema"]), "name": _text(found["name"])}
-        self.relation = f"{quoted(str(found['schema']))}.{quoted(str(found['name']))}"
-        columns = self._ask(_COLUMNS.format(**where))
+        where = {"schema": text_literal(found["schema"]), "name": text_literal(found["name"])}
+        self.name = str(found["schema"]), str(found["name"])
+        self.relation = ".".join(map(quoted, self.name))
+        columns = self.ask(_COLUMNS.format(**where))
         names = [str(c["name"]) for c in columns]
-        indexes = self._ask(_INDEXES.format(**where))
+        indexes = self.ask(_INDEXES.format(**where))
         self._known, self._leading = columns, [i.leading[0] for i in _usable(indexes)]
         key = wanted_key or self._primary_key(indexes)
         chosen = names if wanted is None else wanted
@@ -145,7 +152,8 @@ class MysqlCatalog:
         self._require_key_types(key, known)
         self.keys = [self._key_column(n, known[n]) for n in key]
         self.order = tuple(range(len(key)))
-        if "VIEW" in str(found["kind"]):
+        self.kind, self.engine = str(found["kind"]), str(found["engine"])
+        if "VIEW" in self.kind:
             unique, unordered = False, self._view_order(key, known)
         else:
             unique, unordered = self._indexed(key, known, indexes)
@@ -159,12 +167,12 @@ class MysqlCatalog:
         if len(parts) > 2:
             raise OptionError(f"{self._place}: a table's name is written database.table here.")
         schema = parts[0] if len(parts) == 2 else self._database()
-        where = {"schema": _text(schema), "name": _text(parts[-1])}
-        found = self._ask(_TABLE.format(**where))
+        where = {"schema": text_literal(schema), "name": text_literal(parts[-1])}
+        found = self.ask(_TABLE.format(**where))
         # The catalog may find names that differ in case; where there are two, one is meant.
         exact = [row for row in found if row["name"] == parts[-1]]
         if not found:
-            names = [str(row["name"]) for row in self._ask(_NAMES.format(**where))]
+            names = [str(row["name"]) for row in self.ask(_NAMES.format(**where))]
             raise MasterError(
                 f"{self._place}: there is no such table or view in {schema}, or this user may not "
                 f"see it.{did_you_mean(parts[-1], names)} Its name is written table, or "
@@ -173,7 +181,7 @@ class MysqlCatalog:
         return (exact or found)[0]
 
     def _database(self) -> str:
-        found = self._ask("SELECT DATABASE() AS name")[0]["name"]
+        found = self.ask("SELECT DATABASE() AS name")[0]["name"]
         if found is None:
             raise OptionError(
                 f"{self._place} names no database. Write it behind the server: "
@@ -274,7 +282,7 @@ class MysqlCatalog:
         asked = [f"{k.name} = {v}" for k, v in zip(self.keys, some, strict=True)]
         where = " AND ".join([*self.conditions, *asked])
         selected = ", ".join(asked_as(c, quoted(c.name)) for c in self.columns.values())
-        steps = self._ask(
+        steps = self.ask(
             f"EXPLAIN FORMAT=TRADITIONAL SELECT {selected} FROM {self.relation} WHERE {where}"
         )
         for step in steps:
@@ -287,7 +295,7 @@ class MysqlCatalog:
                 )
         why = self._unordered(key, known)
         by = ", ".join(k.name for k in self.keys)
-        walked = self._ask(
+        walked = self.ask(
             f"EXPLAIN FORMAT=TRADITIONAL SELECT {by} FROM {self.relation} ORDER BY {by} LIMIT 1"
         )
         extra = " ".join(str(step["extra"]) for step in walked)
@@ -318,15 +326,10 @@ class MysqlCatalog:
 
     def _counted(self) -> int:
         where = f" WHERE {self.conditions[0]}" if self.conditions else ""
-        return int(str(self._ask(f"SELECT COUNT(*) AS n FROM {self.source}{where}")[0]["n"]))
-
-    def _ask(self, statement: str) -> list[Row]:
-        """Rows of texts, by their columns' names in small letters."""
-        rows = self._server.ask(statement)
-        return rows.rename_columns([n.lower() for n in rows.column_names]).to_pylist()
+        return int(str(self.ask(f"SELECT COUNT(*) AS n FROM {self.source}{where}")[0]["n"]))
 
 
-def _text(value: str | None) -> str:
+def text_literal(value: str | None) -> str:
     return f"_utf8mb4 X'{in_hex(pa.array([value]))[0].as_py()}'"
 
 

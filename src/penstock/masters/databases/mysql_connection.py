@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import configparser
 import os
+import re
 import select
 import ssl
 from collections.abc import Sequence
@@ -23,6 +24,7 @@ from penstock.errors import (
     ServerAwayError,
     did_you_mean,
 )
+from penstock.masters.databases.address import ON_OR_OFF
 from penstock.masters.databases.mysql_rows import (
     Answered,
     AnswerReader,
@@ -39,7 +41,6 @@ _TEXTS = ("read_default_file", "read_default_group", "unix_socket", "bind_addres
 _SWITCHES = ("ssl_disabled", "ssl_verify_cert", "ssl_verify_identity")
 _NUMBERS = ("connect_timeout",)
 _OPTIONS = (*_TEXTS, *_SWITCHES, *_NUMBERS)
-_ON = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
 
 _SETTINGS = (
     "SET SESSION TRANSACTION READ ONLY",
@@ -74,6 +75,7 @@ _WHAT_TO_DO = {
     "Lower spark.executor.cores, raise max_connections, or put a pool in front.",
     1203: "The user has no connection left: there is one for each Python worker of Spark. "
     "Lower spark.executor.cores, or raise max_user_connections.",
+    1227: "For binlog=yes: GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO '{user}'@'…';",
     1226: "The user's limit is reached: raise it, or lower spark.executor.cores.",
     1969: "The statement took longer than timeout=…; raise it, or make pages smaller.",
     3024: "The statement took longer than timeout=…; raise it, or make pages smaller.",
@@ -99,10 +101,13 @@ class MysqlConnection:
 
     def __init__(self, uri: str, place: str, timeout: float = 60.0) -> None:
         self._how = _options(uri, place)
-        self._place, self._timeout = place, timeout
+        self.place, self.timeout = place, timeout
         self._connection: Any = None
+        self._connections = 0
         self._reader = AnswerReader()
         self.is_mariadb = False
+        self.log_status = "SHOW MASTER STATUS"
+        """How the binary log's position is asked for."""
         self.most_bytes = 1 << 20
         """How long a statement may be; both are known once something was asked."""
 
@@ -112,24 +117,47 @@ class MysqlConnection:
         def types(answered: list[Answered]) -> list[pa.DataType]:
             if columns is None:
                 return _as_texts(answered)
-            require_same_types(answered, columns, self._place)
+            require_same_types(answered, columns, self.place)
             return [column.type for column in columns]
 
         return self._asked(self._connected(), statement, types)
+
+    def session(self) -> int:
+        """The number of the session, begun if there is none; what one knew is gone with it."""
+        self._connected()
+        return self._connections
+
+    def command(self, code: int, payload: bytes) -> Any:
+        """Send a command that is no statement; the socket by which its answer comes.
+
+        From then on the connection is the caller's, until it is closed.
+        """
+        connection, driver = self._connected(), _driver()
+        try:
+            connection._execute_command(code, payload)
+        except driver.err.MySQLError as error:
+            raise self.told(error) from error
+        return connection._sock
+
+    def end_other(self, other: int, session: int) -> None:
+        """End another connection of the same user's to the same server, if this one still is."""
+        if self._connection is not None and self._connections == session:
+            with suppress(PenstockError):
+                self._asked(self._connection, f"KILL CONNECTION {other}", _as_texts)
 
     def _asked(self, connection: Any, statement: str, types: TypesOf) -> pa.Table:
         driver = _driver()
         try:
             return self._reader.ask(connection, statement, types)
         except driver.err.MySQLError as error:
-            raise self._told(error) from error
+            raise self.told(error) from error
         except BrokenAnswerError as error:
             self._give_up()
-            raise ServerAwayError(f"{self._place} cannot be understood: {error}.") from error
+            raise ServerAwayError(f"{self.place} cannot be understood: {error}.") from error
         except pa.ArrowInvalid as error:
             self._give_up()
             raise MasterError(
-                f"{self._place} has a value that its column's type here cannot hold ({error}). "
+                f"{self.place} has a value that its column's type here cannot hold ({error}). "
                 "Cast it in a view, or leave the column out."
             ) from error
         except BaseException:
@@ -143,6 +171,7 @@ class MysqlConnection:
             self._give_up()
         if self._connection is None:
             self._connection = self._begin()
+            self._connections += 1
             try:
                 self._settle(self._connection)
             except BaseException:
@@ -153,7 +182,7 @@ class MysqlConnection:
     def _settle(self, connection: Any) -> None:
         for setting in _SETTINGS:
             self._asked(connection, setting, _as_texts)
-        limits = {"seconds": self._timeout, "milliseconds": int(self._timeout * 1000)}
+        limits = {"seconds": self.timeout, "milliseconds": int(self.timeout * 1000)}
         for setting in _MARIADB if self.is_mariadb else _MYSQL:
             self._set_if_known(connection, setting.format(**limits))
         asked = self._asked(connection, "SELECT @@max_allowed_packet", _as_texts)
@@ -167,8 +196,8 @@ class MysqlConnection:
             "charset": "utf8mb4",
             "autocommit": True,
             "program_name": "penstock",
-            "read_timeout": self._timeout + _GRACE,
-            "write_timeout": self._timeout + _GRACE,
+            "read_timeout": self.timeout + _GRACE,
+            "write_timeout": self.timeout + _GRACE,
             "defer_connect": True,
         }
         try:
@@ -178,23 +207,26 @@ class MysqlConnection:
                 connection.unix_socket = self._how.get("unix_socket")
             connection.connect()
         except driver.err.MySQLError as error:
-            raise self._told(error) from error
+            raise self.told(error) from error
         except (configparser.Error, UnicodeError, ValueError):
             # What was wrong may have been the password's line, so it is not told.
             raise OptionError(
-                f"{self._place}: the option file {how.get('read_default_file')} cannot be read as "
+                f"{self.place}: the option file {how.get('read_default_file')} cannot be read as "
                 "one, or has a number that is none. It needs lines like [client] and password=…."
             ) from None
         except RuntimeError as error:
             # So the driver says that a way to log in needs another package.
-            raise MissingPackageError(f"{self._place} cannot be logged in to: {error}") from error
+            raise MissingPackageError(f"{self.place} cannot be logged in to: {error}") from error
         except OSError as error:
             files = ", ".join(f"{n}={how[n]}" for n in _TEXTS if n.startswith("ssl") and n in how)
             raise OptionError(
-                f"{self._place}: what the connection needs cannot be read ({files}): {error}. Each "
+                f"{self.place}: what the connection needs cannot be read ({files}): {error}. Each "
                 "machine that connects needs these files."
             ) from error
         self.is_mariadb = "mariadb" in connection.server_version.lower()
+        version = [int(n) for n in re.findall(r"\d+", connection.server_version)[:2]]
+        if not self.is_mariadb and version >= [8, 2]:
+            self.log_status = "SHOW BINARY LOG STATUS"
         return connection
 
     def _set_if_known(self, connection: Any, setting: str) -> None:
@@ -203,21 +235,22 @@ class MysqlConnection:
             self._reader.ask(connection, f"SET SESSION {setting}", _as_texts)
         except driver.err.MySQLError as error:
             if error.args[0] != _UNKNOWN_VARIABLE:
-                raise self._told(error) from error
+                raise self.told(error) from error
 
-    def _told(self, error: Exception) -> PenstockError:
+    def told(self, error: Exception) -> PenstockError:
         """The error in our words, and the connection given up where it is of no use any more."""
         code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
         if isinstance(getattr(error, "original_exception", None), ssl.SSLError):
             code = _TLS
         said = " ".join(str(error.args[1] if len(error.args) > 1 else error).split())
-        also = f" {_WHAT_TO_DO[code]}" if code in _WHAT_TO_DO else ""
+        user = self._how.get("user") or "…"
+        also = f" {_WHAT_TO_DO[code].format(user=user)}" if code in _WHAT_TO_DO else ""
         if code in _AWAY or code in _LOGIN or code // 1000 == 2:
             self._give_up()
         if code in _AWAY or code in _RETRIED:
-            return ServerAwayError(f"{self._place} cannot be asked: {said or 'no answer'}.{also}")
+            return ServerAwayError(f"{self.place} cannot be asked: {said or 'no answer'}.{also}")
         kind = SchemaError if code == 1054 else MasterError
-        return kind(f"{self._place}: {said}.{also}")
+        return kind(f"{self.place}: {said}.{also}")
 
     def after_fork(self) -> None:
         """The connection is the other process's: here only its socket is let go."""
@@ -287,9 +320,9 @@ def _options(uri: str, place: str) -> dict[str, Any]:
 
 def _typed(name: str, value: str) -> Any:
     if name in _SWITCHES:
-        if value.lower() not in _ON:
+        if value.lower() not in ON_OR_OFF:
             raise OptionError.out_of_range(name, value, "true or false")
-        return _ON[value.lower()]
+        return ON_OR_OFF[value.lower()]
     if name in _NUMBERS:
         if not value.isdigit() or not int(value):
             raise OptionError.out_of_range(name, value, "a whole number of seconds from 1 on")

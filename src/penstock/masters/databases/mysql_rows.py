@@ -25,6 +25,7 @@ _LONGEST = 0xFFFFFF
 """Bytes of a packet that another one continues."""
 _LOST = 2013
 _MORE, _END, _ERROR, _LONG = 0, 1, 2, 3
+NO_DAY = -(2**31)
 
 
 class Answered(NamedTuple):
@@ -115,18 +116,18 @@ def _gather(data, starts, lengths, offsets, values):  # type: ignore[no-untyped-
             values[to + byte] = data[starts[row] + byte]
 
 
-def _texts(cells: Cells, kind: pa.DataType) -> pa.Array:
+def texts(cells: Cells, kind: pa.DataType) -> pa.Array:
     """The values as they are, in memory of their own."""
     rows = len(cells.starts)
     offsets = np.zeros(rows + 1, dtype=np.int32)
     np.cumsum(np.maximum(cells.lengths, 0), out=offsets[1:])
     values = np.empty(int(offsets[-1]), dtype=np.uint8)
     _gather(cells.data, cells.starts, cells.lengths, offsets, values)
-    buffers = [_validity(cells.lengths >= 0), pa.py_buffer(offsets), pa.py_buffer(values)]
+    buffers = [validity(cells.lengths >= 0), pa.py_buffer(offsets), pa.py_buffer(values)]
     return pa.Array.from_buffers(kind, rows, buffers)
 
 
-def _validity(valid: npt.NDArray[np.bool_]) -> pa.Buffer | None:
+def validity(valid: npt.NDArray[np.bool_]) -> pa.Buffer | None:
     return None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
 
 
@@ -142,6 +143,24 @@ def _number(data, at, count):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
+def days_of(year, month, day):  # type: ignore[no-untyped-def]
+    """Days since 1970; `NO_DAY` for what is no day of the calendar."""
+    if year < 1 or month < 1 or month > 12 or day < 1:
+        return NO_DAY
+    leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
+    last = 30 if month in (4, 6, 9, 11) else 31
+    if month == 2:
+        last = 29 if leap else 28
+    if day > last:
+        return NO_DAY
+    # Days are counted from March on, so that the leap day is a year's last.
+    years = year - 1 if month <= 2 else year
+    months = month + 9 if month <= 2 else month - 3
+    days = 365 * years + years // 4 - years // 100 + years // 400
+    return days + (153 * months + 2) // 5 + day - 1 - 719_468
+
+
+@njit(cache=True, nogil=True)
 def _moments(data, starts, lengths, micros, valid):  # type: ignore[no-untyped-def]
     """`1999-12-31[ 23:59:59[.999999]]` as microseconds; what is no day of the calendar is null."""
     for row in range(starts.size):
@@ -150,19 +169,9 @@ def _moments(data, starts, lengths, micros, valid):  # type: ignore[no-untyped-d
         if length < 10:
             continue
         year, month, day = _number(data, at, 4), _number(data, at + 5, 2), _number(data, at + 8, 2)
-        if year < 1 or month < 1 or month > 12 or day < 1:
+        days = days_of(year, month, day)
+        if days == NO_DAY:
             continue
-        leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
-        last = 30 if month in (4, 6, 9, 11) else 31
-        if month == 2:
-            last = 29 if leap else 28
-        if day > last:
-            continue
-        # Days are counted from March on, so that the leap day is a year's last.
-        years = year - 1 if month <= 2 else year
-        months = month + 9 if month <= 2 else month - 3
-        days = 365 * years + years // 4 - years // 100 + years // 400
-        days += (153 * months + 2) // 5 + day - 1 - 719_468
         seconds, fraction = 0, 0
         if length >= 19:
             hour = _number(data, at + 11, 2)
@@ -185,20 +194,20 @@ def _times(cells: Cells, kind: pa.DataType) -> pa.Array:
         values = pa.py_buffer((micros // 86_400_000_000).astype(np.int32))
     else:
         values = pa.py_buffer(micros)
-    return pa.Array.from_buffers(kind, rows, [_validity(valid), values])
+    return pa.Array.from_buffers(kind, rows, [validity(valid), values])
 
 
 def converter(kind: pa.DataType) -> Convert:
     """What makes columns of a type from the protocol's texts."""
     if pa.types.is_string(kind) or pa.types.is_binary(kind):
-        return lambda cells: _texts(cells, kind)
+        return lambda cells: texts(cells, kind)
     if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
         return lambda cells: _times(cells, kind)
     if pa.types.is_boolean(kind):
-        return lambda cells: _texts(cells, pa.string()).cast(pa.int8()).cast(kind)
+        return lambda cells: texts(cells, pa.string()).cast(pa.int8()).cast(kind)
     if pa.types.is_float32(kind):
-        return lambda cells: _texts(cells, pa.string()).cast(pa.float64()).cast(kind)
-    return lambda cells: _texts(cells, pa.string()).cast(kind)
+        return lambda cells: texts(cells, pa.string()).cast(pa.float64()).cast(kind)
+    return lambda cells: texts(cells, pa.string()).cast(kind)
 
 
 class AnswerReader:
@@ -255,7 +264,7 @@ class AnswerReader:
             elif state == _END:
                 return
             elif state == _ERROR:
-                _raise_error(bytes(self._buffer[4:filled]))
+                raise_error(bytes(self._buffer[4:filled]))
 
     def _receive(self, connection: Any, filled: int) -> int:
         """Read what has come, behind the buffer's first `filled` bytes."""
@@ -327,7 +336,8 @@ def _cells_of_row(row: Bytes, width: int) -> list[Cells]:
     return [Cells(row, starts[i], lengths[i]) for i in range(width)]
 
 
-def _raise_error(packet: bytes) -> None:
+def raise_error(packet: bytes) -> None:
+    """Raise the error that a packet of the server tells."""
     from pymysql.err import raise_mysql_exception
 
     raise_mysql_exception(packet)

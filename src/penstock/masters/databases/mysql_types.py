@@ -116,11 +116,15 @@ def require_same_types(
         raise SchemaError(f"{place} answered ({', '.join(a.name for a in answered)}).")
     for found, wanted in zip(answered, columns, strict=True):
         if not _is_same(found, wanted.type):
-            raise SchemaError(
-                f"column {wanted.name!r} of {place} was {wanted.declared} ({wanted.type}) when the "
-                "master was opened and has another type now. Open the master again, and define "
-                "the query again."
-            )
+            raise other_type(wanted, place)
+
+
+def other_type(column: SqlColumn, place: str) -> SchemaError:
+    """That a column is not what it was."""
+    return SchemaError(
+        f"column {column.name!r} of {place} was {column.declared} ({column.type}) when the master "
+        "was opened and has another type now. Open the master again, and define the query again."
+    )
 
 
 def _is_same(found: Answered, wanted: pa.DataType) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
+from penstock.errors import OptionError
 from penstock.keys import Int64s
 from penstock.masters.databases.address import TableAddress
 from penstock.masters.databases.freshness import ChangeFeed
@@ -44,6 +45,11 @@ class PostgresTable:
         self._server = PostgresConnection(address.server, self.place, address.timeout)
         self._publication: str | None = options.get("publication")
         self._updated_at: str | None = options.get("updated_at")
+        if options.get("binlog"):
+            raise OptionError(
+                f"{self.place}: binlog=yes is MySQL's and MariaDB's. Name a publication of the "
+                "table's key: publication=…"
+            )
         self.shape: TableShape
 
     def describe(self) -> TableShape:
