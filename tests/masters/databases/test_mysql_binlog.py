@@ -65,10 +65,10 @@ def products(logged: Shop) -> str:
 
 
 PLANS = {
-    "holds all of R": RootJoin(budget="4MB"),
-    "packs all of R": RootJoin(budget="1MB", pack=True),
-    "caches": RootJoin(budget="1MB"),
-    "caches nothing": HybridJoin(budget="1MB"),
+    "holds all of R": RootJoin(budget="5MB"),
+    "packs all of R": RootJoin(budget="2MB", pack=True),
+    "caches": RootJoin(budget="2MB"),
+    "caches nothing": HybridJoin(budget="2MB"),
 }
 
 
@@ -108,7 +108,7 @@ def test_only_what_changed_is_dropped(logged: Shop, products: str) -> None:
     master = logged.open(products, binlog="yes", columns=["price"], page_rows=100)
     clock = Hand()
     master.freshness = Freshness(10.0, feed_of(master), clock)
-    join = RootJoin(budget="2MB").build(master, STREAM, on="id")
+    join = RootJoin(budget="3MB").build(master, STREAM, on="id")
     prices(join, [1, 2, 3])
     assert join.complete  # type: ignore[attr-defined]
     clock.now += 2

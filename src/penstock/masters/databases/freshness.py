@@ -37,6 +37,8 @@ class ChangeFeed(Protocol):
 
     described: str
     """What it is, for people."""
+    nbytes: int
+    """What it holds between two looks."""
 
     def poll(self) -> ChangedKeys | None:
         """What was committed since the last call, as far as the feed sees it; None: nothing."""
@@ -72,6 +74,7 @@ class UpdatedAt:
         latest: Callable[[], datetime | None],
         since: Callable[[datetime], pa.Table],
     ) -> None:
+        self.nbytes = 0
         self.described = f"the column {column} (deleted rows are not seen)"
         self._latest, self._rows_since = latest, since
         self._since: datetime | None = None
@@ -119,6 +122,10 @@ class Freshness:
     @property
     def described(self) -> str:
         return "time alone" if self._feed is None else self._feed.described
+
+    @property
+    def nbytes(self) -> int:
+        return 0 if self._feed is None else self._feed.nbytes
 
     def outdated(self, seed: int) -> tuple[bool, Int64s | None]:
         """Whether anything cached may be too old, and the codes of what; None: all of it."""

@@ -109,7 +109,8 @@ class DatabaseMaster(Closeable):
             self._adopt_walk(self.walked, shape.order)
         self.num_pages = len(self._fences) or 1
         self.max_page_rows = max(int(self._page_rows.max(initial=0)), 1)
-        self.index_nbytes = self._fences.nbytes + self._page_rows.nbytes
+        found = self._fences.nbytes + self._page_rows.nbytes
+        self.index_nbytes = found + self.freshness.nbytes
         self._size_rows(row)
 
     def _next_version(self) -> None:

@@ -20,6 +20,7 @@ from penstock.masters.databases.mysql_binlog_rows import (
     layout_of,
 )
 from penstock.masters.databases.mysql_binlog_stream import (
+    BUFFER_BYTES,
     LogEndedError,
     LogEvent,
     LogStream,
@@ -81,6 +82,7 @@ class BinlogFeed:
     """
 
     described = "the server's row log"
+    nbytes = BUFFER_BYTES
 
     def __init__(
         self,

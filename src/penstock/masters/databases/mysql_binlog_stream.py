@@ -11,7 +11,7 @@ from penstock.errors import MasterError, ServerAwayError
 from penstock.masters.databases.mysql_connection import MysqlConnection
 from penstock.masters.databases.mysql_rows import raise_error
 
-_BUFFER_BYTES = 1 << 20
+BUFFER_BYTES = 1 << 20
 _COM_BINLOG_DUMP = 0x12
 _HEADER = struct.Struct("<BIBIIIH")
 """What a packet of an event begins with: that it is none of an error, then the event's time, kind,
@@ -80,7 +80,7 @@ class LogStream:
 
     def __init__(self, server: MysqlConnection, asked: MysqlConnection) -> None:
         self._server, self._asked = server, asked
-        self.data = bytearray(_BUFFER_BYTES)
+        self.data = bytearray(BUFFER_BYTES)
         self._view = memoryview(self.data)
         self._at = self._filled = 0
         self._socket: Any = None
@@ -124,7 +124,7 @@ class LogStream:
         """The next event, which must come in time; the one before is gone from the buffer."""
         self._need(5, deadline)
         length = int.from_bytes(self._view[self._at : self._at + 3], "little")
-        whole = length < _LONGEST and 4 + length <= _BUFFER_BYTES
+        whole = length < _LONGEST and 4 + length <= BUFFER_BYTES
         self._need(4 + length if whole else _NAMED, deadline)
         at = self._at
         if self.data[at + 4] != 0:
@@ -171,7 +171,7 @@ class LogStream:
 
     def _need(self, count: int, deadline: float) -> None:
         """Wait until so many bytes that were not read yet are in the buffer."""
-        if self._at + count > _BUFFER_BYTES:
+        if self._at + count > BUFFER_BYTES:
             rest = self._filled - self._at
             self.data[:rest] = self.data[self._at : self._filled]
             self._at, self._filled = 0, rest

@@ -52,6 +52,7 @@ class LogicalSlot:
         self._slot = f"penstock_{uuid.uuid4().hex}"
         self._session = 0
         self._columns: list[str] = []
+        self.nbytes = 0
         self.described = f"logical slot of the publication {publication}"
         _require_published(server, catalog, publication, place)
 
