@@ -57,9 +57,8 @@ def sell(place: Path, name: str, *lines: str) -> None:
 
 
 def run(spark: SparkSession, said: dict[str, Any]) -> None:
-    import threading
-
-    wait(start(prepare(define(said), spark)), threading.Event(), lambda progress: None)
+    prepared = prepare(define(said), spark)
+    wait(start(prepared), prepared.stopping, lambda progress: None)
 
 
 def table(folder: Path) -> list[dict[str, Any]]:

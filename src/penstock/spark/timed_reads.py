@@ -38,13 +38,17 @@ class Patience:
     """Makes a call again while what it asks is away.
 
     A server may be away for `retry_for` seconds; each pause is about twice the one before, and a
-    part of it is by lot, so that many workers do not come back together.
+    part of it is by lot, so that many workers do not come back together. `of` is what the log
+    calls it when it is back.
     """
 
     def __init__(
-        self, retry_for: float = DEFAULT_RETRY_FOR, sleep: Callable[[float], None] = time.sleep
+        self,
+        retry_for: float = DEFAULT_RETRY_FOR,
+        sleep: Callable[[float], None] = time.sleep,
+        of: str = "It",
     ) -> None:
-        self._retry_for, self._sleep = retry_for, sleep
+        self._retry_for, self._sleep, self._of = retry_for, sleep, of
         self.failures = 0
 
     def call(self, read: Callable[[], Read], most: int = _ATTEMPTS) -> Read:
@@ -54,7 +58,9 @@ class Patience:
             found, error = self._tried(read)
             if error is None:
                 if attempts:
-                    log.warning("It answers again, after %.0f s.", time.monotonic() - began)
+                    log.warning(
+                        "%s answers again, after %.0f s.", self._of, time.monotonic() - began
+                    )
                 return cast(Read, found)
             attempts += 1
             away = isinstance(error, ServerAwayError)
