@@ -21,8 +21,9 @@ _RECENT = 200
 _SHARED = 20
 """Micro-batches whose look-ups make the share that came from memory."""
 _QUIET_SECONDS = 5.0
-_AWAY = re.compile(r"^(?P<place>\S+://\S+?(?: table \S+)?)[ :].*Trying again for [\d.e+]+ s\.$")
-_BACK = re.compile(r"^(?P<place>\S+://\S+?(?: table \S+)?) answers again, after \d+ s\.$")
+_PLACE = r"^(?P<place>\S+://\S*[^\s:](?: table \S*[^\s:])?)"
+_AWAY = re.compile(_PLACE + r":? .*Trying again for [\d.e+]+ s\.$")
+_BACK = re.compile(_PLACE + r" answers again, after \d+ s\.$")
 
 
 @dataclass
