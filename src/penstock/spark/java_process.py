@@ -41,7 +41,11 @@ def end_java() -> None:
     """End the Java process at once, with all that it runs. No session can be begun after it."""
     from pyspark import SparkContext
 
-    logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)  # every thread would tell of it
+    # Every thread that talks to it would tell that it is gone.
+    logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)
+    counters = getattr(SparkContext._active_spark_context, "_accumulatorServer", None)
+    if counters is not None:
+        counters.handle_error = lambda *_: None
     process = getattr(SparkContext._gateway, "proc", None)
     if process is not None:
         process.kill()
