@@ -48,7 +48,7 @@ class Progress:
             {
                 "batchId": number,
                 "numInputRows": rows,
-                "inputRowsPerSecond": rows / 10,
+                "timestamp": f"2026-01-02T03:04:{10 * min(number, 5):02}.250Z",
                 "durationMs": {"triggerExecution": int(seconds * 1000)},
                 "sources": [
                     {

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from penstock.budget import format_bytes
@@ -98,6 +98,7 @@ class Shown:
         self.away: dict[str, float] = {}
         """Databases that do not answer, and since when."""
         self._began = self._finished_at = clock()
+        self._batch_began: float | None = None
 
     @property
     def elapsed(self) -> float:
@@ -160,10 +161,11 @@ class Shown:
             self.living += counts["living"]
             self.dead += counts["dead"]
             out = counts["living"] + counts["dead"]
-        if self.batches > 1:  # the first has Spark's start in its time
-            came = told.get("inputRowsPerSecond")
-            if isinstance(came, int | float) and math.isfinite(came):
-                self.came.append(came)
+        # Spark's own rate is of the time since it last looked, found it something or not.
+        began, before = _seconds(told["timestamp"]), self._batch_began
+        self._batch_began = began
+        if before is not None:  # the first has Spark's start in its time
+            self.came.append(rows / max(began - before, 0.001))
             self.went.append(out / max(self.seconds, 0.001))
         by_name = {step.name: step for step in self.steps}
         for found in in_progress(progress):
@@ -175,6 +177,11 @@ class Shown:
         known = [rows for rows in found if rows is not None]
         if known:
             self.behind.append(sum(known))
+
+
+def _seconds(timestamp: str) -> float:
+    """A moment as Spark writes it; Python 3.10 knows no Z."""
+    return datetime.fromisoformat(timestamp.replace("Z", "+00:00")).timestamp()
 
 
 def _behind(source: Mapping[str, Any]) -> int | None:
