@@ -139,7 +139,9 @@ class Shops:
         self.mariadb.load("products", products, MARIADB)
         self.mariadb.execute("CREATE INDEX by_key ON products (sku)")
         self.dropping, self.stalling = Proxy(self.behind.port), Proxy(self.behind.port)
-        for proxy in (self.dropping, self.stalling):
+        # A port of its own, by which the log tells who speaks.
+        self.impatient = Proxy(self.stopped.port)
+        for proxy in (self.dropping, self.stalling, self.impatient):
             stack.callback(proxy.close)
 
     @staticmethod
@@ -194,7 +196,7 @@ def test_a_minute(shops: Shops, products: pa.Table, tmp_path: Path) -> None:
         "dropped": {"master": on_port(shops.dropping.port), **patient},
         "stalled": {"master": on_port(shops.stalling.port, "&timeout=3s"), **patient},
         "mariadb": {"master": f"{shops.mariadb.uri}?table=products&key=sku", **patient},
-        "impatient": {"master": on_port(shops.stopped.port), "retry_for": "2s"},
+        "impatient": {"master": on_port(shops.impatient.port), "retry_for": "2s"},
     }
     names = [*queries, "pipeline"]
     feeds = {name: Feed(tmp_path / name, number) for number, name in enumerate(names)}
@@ -220,7 +222,7 @@ def test_a_minute(shops: Shops, products: pa.Table, tmp_path: Path) -> None:
             time.sleep(BETWEEN_FILES)
             if ended is None and not driver.silent:
                 ended = driver.hear(1)
-        require_failure(ended, shops.stopped.port)
+        require_failure(ended, shops.impatient.port)
         during = {name: len(rows_of(shops, feeds, name)) for name in names if name != "pipeline"}
         shops.come_back()
         driver.send("impatient")
