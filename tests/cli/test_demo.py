@@ -242,10 +242,23 @@ def test_lines_where_there_is_no_terminal() -> None:
     assert said == [
         "2/4  starting Spark",
         "3/4  sales stream through Spark 4.2.0",
-        f"     2,000 of 4,000 sales, {between}",
+        "     the first micro-batch is through",
+        f"     3,000 of 4,000 sales, {between}",
         f"     4,000 of 4,000 sales, {between}",
         "4/4  comparing with a plain join",
     ]
+
+
+def test_the_figures_of_a_start_are_not_shown() -> None:
+    """A few rows that took as long as Spark takes to warm up; unless they are all there are."""
+    shown = Shown(PLAN)
+    shown.take(report(0, 128) | {"seconds": 14.0})
+    assert (shown.row, list(shown.rates), list(shown.hits)) == (128, [], [])
+    shown.take(report(1, 2000))
+    assert (list(shown.rates), list(shown.hits)) == ([2000.0], [0.8])
+    shown = Shown(PLAN)
+    shown.take(report(0, PLAN.sales))
+    assert list(shown.rates) == [2000.0]
 
 
 def test_what_it_says_at_the_end(capsys: pytest.CaptureFixture[str]) -> None:

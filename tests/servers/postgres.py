@@ -69,7 +69,8 @@ class PostgresServer:
         self._server.end(signal.SIGINT)
 
     def kill(self) -> None:
-        self._server.end(signal.SIGKILL)
+        """Kill the server and all that it began, at once."""
+        self._server.end(signal.SIGKILL, with_children=True)
 
     def remove(self) -> None:
         self._server.remove()

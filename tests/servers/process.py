@@ -14,6 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 
 def free_port() -> int:
     with socket.socket() as taken:
@@ -76,12 +78,16 @@ class ServerProcess:
         assert self._process is not None
         self._process.send_signal(number)
 
-    def end(self, number: signal.Signals) -> None:
+    def end(self, number: signal.Signals, *, with_children: bool = False) -> None:
         """Send the signal, and wait until the server is gone."""
         if self._process is None:
             return
+        begun = psutil.Process(self._process.pid).children(recursive=True) if with_children else []
         with contextlib.suppress(ProcessLookupError):
             self._process.send_signal(number)
+        for child in begun:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                child.send_signal(number)
         self._process.wait(60)
         self._process = None
 

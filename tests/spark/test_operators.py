@@ -235,6 +235,10 @@ def test_a_server_that_is_away_is_waited_for(
     assert max(paused) <= 5.0
     assert caplog.messages[0] == "the server db is away. Trying again for 60 s."
     assert len(caplog.records) == 2, "one line when it goes and one when it is back"
+    caplog.clear()
+    lost = Flaky(reference(master).open(), [ServerAwayError("db is away.")])
+    TimedReads(lost, Patience(60.0, sleep)).read([0], ["sku"])  # type: ignore[arg-type]
+    assert caplog.messages == [], "a connection that was only lost is made again"
     now[0] = 0.0
     opened = Flaky(reference(master).open(), [ServerAwayError("db is away.") for _ in range(99)])
     with pytest.raises(ServerAwayError, match=r"db is away\. It was tried \d+ times in \d+ s"):

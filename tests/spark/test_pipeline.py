@@ -57,9 +57,8 @@ def sell(place: Path, name: str, *lines: str) -> None:
 
 
 def run(spark: SparkSession, said: dict[str, Any]) -> None:
-    import threading
-
-    wait(start(prepare(define(said), spark)), threading.Event(), lambda progress: None)
+    prepared = prepare(define(said), spark)
+    wait(start(prepared), prepared.stopping, lambda progress: None)
 
 
 def table(folder: Path) -> list[dict[str, Any]]:
@@ -91,6 +90,44 @@ def test_every_row_has_one_place(spark: SparkSession, place: Path) -> None:
     run(spark, said)
     assert len(table(place / "warehouse")) == 2
     assert len(table(place / "dead")) == 3
+
+
+def test_what_is_shown_of_it(spark: SparkSession, place: Path) -> None:
+    """Rows are counted once, however many sinks they go to; every enrichment is told by name."""
+    from penstock.cli.run_shown import Shown
+    from penstock.cli.run_watching import OnPanel
+
+    for number in range(3):
+        sell(place, f"{number}", *[f'{{"sku": {sku}, "n": {number}}}' for sku in range(100)], "{")
+    said = definition(place)
+    said["source"]["files_per_batch"] = 1
+    said["enrich"].append({"master": str(place / "products.arrow"), "on": "sku", "name": "again"})
+    said["enrich"][1]["columns"] = []
+    said["enrich"][0] |= {"columns": ["price"], "budget": "4MB"}
+    said["sink"].append({"kind": "parquet", "path": str(place / "second")})
+    pipeline = define(said)
+    prepared, shown = prepare(pipeline, spark), Shown(pipeline)
+    watcher = OnPanel(shown)
+    watcher.prepared(prepared, None)
+    states = set()
+
+    def looked(status: Any) -> None:
+        watcher.looked(status, stopping=False)
+        states.add(shown.state)
+
+    wait(start(prepared), prepared.stopping, watcher.seen, looked)
+    assert (shown.batches, shown.rows, shown.living, shown.dead) == (3, 303, 150, 153)
+    assert len(table(place / "second")) == 150
+    first = shown.steps[0]
+    assert (first.name, first.join, first.place) == (
+        "products",
+        "ROOTJOIN",
+        str(place / "products.arrow"),
+    )
+    # Those that could not be read have no key.
+    assert (first.misses, first.budget) == (153, 4_000_000)
+    assert 0 < first.held <= first.budget
+    assert states & {"running micro-batch", "running micro-batch 1", "running micro-batch 2"}
 
 
 class Crash(Exception):
@@ -213,7 +250,7 @@ def test_what_cannot_be(spark: SparkSession, place: Path) -> None:
 
 @pytest.mark.cluster
 def test_the_command(tmp_path: Path) -> None:
-    """What `init` writes runs, and is stopped by a signal between two micro-batches."""
+    """What `init` writes runs to its end; a file with faults is told."""
     penstock = [sys.executable, "-c", "from penstock.cli import main; main()"]
     environment = {**os.environ, "COLUMNS": "200"}
     subprocess.run([*penstock, "init", "p.toml"], cwd=tmp_path, check=True, capture_output=True)
@@ -228,7 +265,8 @@ def test_the_command(tmp_path: Path) -> None:
         timeout=240,
     )
     assert done.returncode == 0, done.stderr
-    assert "micro-batch 2: 1,000 rows" in done.stdout
+    assert "micro-batch 0: 1,000 rows in " in done.stdout
+    assert "ended after 3 micro-batches: " in done.stdout
     rows = len(table(tmp_path / "p-data" / "warehouse")) + len(table(tmp_path / "p-data" / "dead"))
     assert rows == 3000
     file.write_text("name = 5")

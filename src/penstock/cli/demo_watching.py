@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-import termios
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,6 +13,7 @@ from rich.live import Live
 from penstock.budget import format_bytes
 from penstock.cli.demo_panel import Panel, Shown
 from penstock.cli.output import short_count
+from penstock.cli.panel_parts import can_draw, quiet_keys
 from penstock.masters import MasterInfo
 from penstock.spark.demo.place import Place
 from penstock.spark.demo.plan import DemoPlan
@@ -84,6 +83,10 @@ class InLines:
     def batch(self, report: dict[str, Any]) -> None:
         self._shown.take(report)
         now = self._clock()
+        if not self._shown.warm:
+            self._said_at = now
+            self._say("     the first micro-batch is through")
+            return
         if now - self._said_at < _LINE_SECONDS and self._shown.row < self._shown.plan.sales:
             return
         self._said_at = now
@@ -107,24 +110,7 @@ def watching(console: Console, plan: DemoPlan, place: Place) -> Iterator[OnPanel
     if not console.is_terminal:
         yield InLines(lambda text: console.print(text, markup=False, soft_wrap=True), shown)
         return
-    panel = Panel(shown, fancy=console.encoding.lower().startswith("utf"))
-    with _quiet_keys(), Live(panel, console=console, refresh_per_second=5):
+    panel = Panel(shown, fancy=can_draw(console))
+    with quiet_keys(), Live(panel, console=console, refresh_per_second=5):
         yield OnPanel(shown)
         shown.step = 5
-
-
-@contextmanager
-def _quiet_keys() -> Iterator[None]:
-    """Keep the terminal from writing ^C, or what else is typed, into the panel."""
-    try:
-        keyboard = sys.stdin.fileno()
-        before = termios.tcgetattr(keyboard)
-    except (OSError, ValueError, termios.error):  # not a terminal
-        yield
-        return
-    quiet = [*before[:3], before[3] & ~termios.ECHO, *before[4:]]
-    try:
-        termios.tcsetattr(keyboard, termios.TCSADRAIN, quiet)
-        yield
-    finally:
-        termios.tcsetattr(keyboard, termios.TCSADRAIN, before)

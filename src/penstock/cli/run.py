@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import json
-import signal
-import threading
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from penstock.cli.output import short_count, text_console
+from penstock.cli.output import text_console
+
+if TYPE_CHECKING:
+    from penstock.pipeline import Pipeline
 
 RUN_HELP = """
 Run a pipeline: a stream, enrichments, tables to write to, all said in one TOML file.
 
 [bold]--check[/bold] reads the file, reaches the source, every master and every sink, and starts \
-nothing. SIGTERM and Ctrl-C let the micro-batch that runs be written, and end; a second one ends \
-at once, and the next run goes on from the checkpoint.
+nothing. On a terminal one panel shows the stream, each enrichment and each sink; elsewhere a line \
+is printed for a micro-batch, or for all of five seconds.
+
+SIGTERM and Ctrl-C let the micro-batch that runs be written, and end; a second one ends at once, \
+and the next run replaces what was half written.
 
 Exit codes: 0 the stream has ended or was stopped; 1 the query failed, or something cannot be \
-reached; 2 the file or the command line is wrong; 130 stopped at once.
+reached; 2 the file or the command line is wrong; 130 stopped at once, or before the query began \
+(143 by SIGTERM); 129 the terminal closed.
 """
 INIT_HELP = """
 Write a pipeline file with comments that runs as it is: sales, an enrichment, Parquet.
@@ -87,42 +93,49 @@ def run(
     if file is None:
         raise typer.BadParameter("name a pipeline file; `penstock init` writes one.")
     pipeline = read_pipeline(file)
-    from penstock.pipeline.running import prepare, start, wait
-    from penstock.pipeline.session import session
+    if check:
+        _check(pipeline, file)
+    else:
+        _run(pipeline)
+
+
+def _check(pipeline: Pipeline, file: Path) -> None:
+    from penstock.pipeline.running import prepare
+    from penstock.pipeline.session import running_session
 
     console = text_console()
-    spark = session(pipeline)
-    try:
-        prepared = prepare(pipeline, spark)
-        for described in prepared.written:
+    with running_session(pipeline) as spark:
+        for described in prepare(pipeline, spark).written:
             console.print(f"writes to {described}", markup=False)
-        if check:
-            console.print(f"{file}: everything is in place.", markup=False)
-            return
-        stop = threading.Event()
-        before = {n: signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)}
-
-        def asked(number: int, frame: Any) -> None:
-            for name, handler in before.items():
-                signal.signal(name, handler)
-            stop.set()
-            console.print("stopping when the micro-batch is written …", markup=False)
-
-        for number in before:
-            signal.signal(number, asked)
-        wait(start(prepared), stop, lambda progress: _say(console, progress))
-    finally:
-        spark.stop()
+    console.print(f"{file}: everything is in place.", markup=False)
 
 
-def _say(console: Any, progress: Any) -> None:
-    rows, seconds = progress["numInputRows"], progress["durationMs"]["triggerExecution"] / 1000
-    if rows:
-        rate = short_count(rows / seconds) if seconds else "–"
-        console.print(
-            f"micro-batch {progress['batchId']}: {rows:,} rows in {seconds:.1f} s, {rate} rows/s",
-            markup=False,
-        )
+def _run(pipeline: Pipeline) -> None:
+    from penstock.cli.endings import ask_first, kept_handlers
+    from penstock.cli.run_watching import watching
+    from penstock.pipeline.running import PipelineFailedError, prepare, start, wait
+    from penstock.pipeline.session import running_session
+
+    with watching(text_console(), pipeline) as watcher, ExitStack() as stack:
+        with kept_handlers():
+            spark = stack.enter_context(running_session(pipeline))
+        watcher.reaching()
+        prepared = prepare(pipeline, spark)
+        watcher.prepared(prepared, spark.sparkContext.uiWebUrl)
+        stopping = prepared.stopping
+        ask_first(stopping.ask)
+        try:
+            wait(
+                start(prepared),
+                stopping,
+                watcher.seen,
+                lambda status: watcher.looked(status, stopping=stopping.asked),
+            )
+        except PipelineFailedError as error:
+            if watcher.log is None:
+                raise
+            raise PipelineFailedError(f"{error} What Spark said is in {watcher.log}.") from error
+        watcher.ended()
 
 
 def init(

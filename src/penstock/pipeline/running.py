@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,7 +16,8 @@ from penstock.errors import PenstockError
 from penstock.pipeline.definition import Pipeline
 from penstock.pipeline.sinks import BATCH, Target, target
 from penstock.pipeline.sources import stream
-from penstock.pipeline.steps import Enriched, enriched
+from penstock.pipeline.steps import Enriched, counted_rows, enriched
+from penstock.pipeline.stopping import Stopping
 from penstock.spark.timed_reads import Patience
 
 _POLL = 0.2
@@ -34,8 +35,12 @@ class Prepared:
     rows: Enriched
     targets: list[Target]
     dead: Target | None
-    written: list[str] = field(default_factory=list)
-    """What the sinks are, for people."""
+    stopping: Stopping = field(default_factory=Stopping)
+
+    @property
+    def written(self) -> list[str]:
+        """What the sinks are, for people."""
+        return [target.described for target in self.targets]
 
 
 def prepare(pipeline: Pipeline, spark: SparkSession) -> Prepared:
@@ -52,7 +57,7 @@ def prepare(pipeline: Pipeline, spark: SparkSession) -> Prepared:
         dead = target(pipeline.dead_letters, f"{pipeline.name}_dead")
     for one in [*targets, *([dead] if dead is not None else [])]:
         one.check(spark)
-    return Prepared(pipeline, rows, targets, dead, [t.described for t in targets])
+    return Prepared(pipeline, rows, targets, dead)
 
 
 def start(prepared: Prepared) -> StreamingQuery:
@@ -65,10 +70,12 @@ def start(prepared: Prepared) -> StreamingQuery:
 
     def write(rows: DataFrame, number: int) -> None:
         started.wait()
+        prepared.stopping.hold(rows)
         write_batch(prepared, rows, f"{known[0]}-{number:08}")
 
     writer = (
-        prepared.rows.rows.writeStream.foreachBatch(write)
+        counted_rows(prepared.rows)
+        .writeStream.foreachBatch(write)
         .queryName(pipeline.name)
         .option("checkpointLocation", pipeline.checkpoint)
     )
@@ -102,30 +109,46 @@ def write_batch(prepared: Prepared, rows: DataFrame, batch: str) -> None:
 
 def _write(to: Target, rows: DataFrame, batch: str) -> None:
     """Write, again and again while the sink's server is away: each attempt replaces the last."""
-    Patience().call(lambda: to.write(rows, batch), most=1)
+    Patience(of=to.place).call(lambda: to.write(rows, batch), most=1)
 
 
-def wait(query: StreamingQuery, stop: threading.Event, seen: Callable[[Any], None]) -> None:
-    """Wait until the query ends, or, once `stop` is set, until its micro-batch is written.
+def wait(
+    query: StreamingQuery,
+    stopping: Stopping,
+    seen: Callable[[Any], None],
+    looked: Callable[[Mapping[str, Any]], None] = lambda status: None,
+) -> None:
+    """Wait until the query ends, or, once it is asked to stop, until its micro-batch is written.
 
-    `seen` gets each new progress.
+    `seen` gets the progress of each micro-batch, `looked` the query's status some times a second.
     """
-    last = None
+    told: set[tuple[str, int]] = set()
     while query.isActive:
-        progress = query.lastProgress
-        if progress is not None and progress["batchId"] != last:
-            last = progress["batchId"]
-            seen(progress)
-        if stop.is_set() and not query.status["isTriggerActive"]:
+        status = query.status
+        looked(status)
+        _tell(query, told, seen)
+        if stopping.asked and (stopping.holds or not status["isTriggerActive"]):
             query.stop()
             break
         time.sleep(_POLL)
+    _tell(query, told, seen)
     error = query.exception()
     if error is not None:
         raise PipelineFailedError(_reason(str(error)))
-    progress = query.lastProgress
-    if progress is not None and progress["batchId"] != last:
-        seen(progress)
+
+
+def _tell(query: StreamingQuery, told: set[tuple[str, int]], seen: Callable[[Any], None]) -> None:
+    """Tell of micro-batches that were not told of; Spark keeps the last hundred."""
+    last = query.lastProgress
+    if last is None or (last["timestamp"], last["batchId"]) in told:
+        return
+    # The time, too: a trigger that found nothing has the number of the micro-batch to come.
+    recent = {(found["timestamp"], found["batchId"]): found for found in query.recentProgress}
+    for key, progress in recent.items():
+        if key not in told:
+            seen(progress)
+    told.clear()
+    told.update(recent)
 
 
 def _reason(said: str) -> str:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from pyspark.sql import SparkSession
 
 from penstock.errors import MissingPackageError
 from penstock.pipeline.definition import Pipeline
 from penstock.spark.jars import NEEDED, found_jars, jar_folder
+from penstock.spark.java_process import deaf_java, end_java
 from penstock.spark.session import local_session
 
 DELTA_SETTINGS = {
@@ -48,3 +52,22 @@ def session(pipeline: Pipeline) -> SparkSession:
         master=pipeline.spark.master,
         settings={**settings, **pipeline.spark.settings},
     )
+
+
+@contextmanager
+def running_session(pipeline: Pipeline) -> Iterator[SparkSession]:
+    """A session of the pipeline's own, which is stopped in the end; an interrupt, or whatever else
+    ends this process, has no time for that, and ends Java.
+    """
+    try:
+        with deaf_java():
+            spark = session(pipeline)
+        try:
+            yield spark
+        except Exception:
+            spark.stop()
+            raise
+        spark.stop()
+    except (KeyboardInterrupt, SystemExit):
+        end_java()
+        raise

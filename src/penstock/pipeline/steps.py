@@ -12,11 +12,14 @@ from penstock.joins.binding import MISS
 from penstock.pipeline.definition import Columns, Enrichment, Pipeline
 from penstock.pipeline.reading import PipelineError
 from penstock.pipeline.sources import UNREADABLE
+from penstock.spark.checks import marks
 from penstock.spark.enrich import enrich
 
 REASON, STEP, ROW = "_reason", "_step", "_row"
 """Of a dead letter: why, where, and what it was, as JSON."""
 _MISSED = "_penstock_missed_{}"
+COUNTED = "penstock rows"
+"""What Spark observes of all rows: how many are written, and how many are dead letters."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +29,8 @@ class Enriched:
     rows: DataFrame
     names: tuple[str, ...]
     """The master of each step that has dead letters, by the step's number; others are empty."""
+    metered: tuple[str, ...] = ()
+    """What metrics call each step."""
 
     @property
     def _lost(self) -> list[tuple[Column, str]]:
@@ -75,8 +80,9 @@ class Enriched:
 
 def enriched(pipeline: Pipeline, rows: DataFrame) -> Enriched:
     """All enrichments, one after the other."""
-    names = []
+    names, metered = [], []
     for number, step in enumerate(pipeline.enrich):
+        before = [one["name"] for one in marks(rows.schema)]
         try:
             rows = _enriched(rows, step)
         except PipelineError:
@@ -85,11 +91,21 @@ def enriched(pipeline: Pipeline, rows: DataFrame) -> Enriched:
             if hasattr(error, "add_note"):
                 error.add_note(f"enrich.{number} of the pipeline {pipeline.name}")
             raise
+        new = [one["name"] for one in marks(rows.schema) if one["name"] not in before]
+        metered.append(new[0] if new else step.name or "")
         dead = step.misses == "dead-letter"
         if dead:
             rows = rows.withColumnRenamed(MISS, _MISSED.format(number))
         names.append((step.name or f"enrich.{number}") if dead else "")
-    return Enriched(rows, tuple(names))
+    return Enriched(rows, tuple(names), tuple(metered))
+
+
+def counted_rows(enriched: Enriched) -> DataFrame:
+    """The rows, counted by Spark as they pass: those that are written, and dead letters."""
+    dead = F.count_if(enriched.is_dead)
+    return enriched.rows.observe(
+        COUNTED, (F.count(F.lit(1)) - dead).alias("living"), dead.alias("dead")
+    )
 
 
 def _enriched(rows: DataFrame, step: Enrichment) -> DataFrame:

@@ -47,10 +47,12 @@ def explain(df: DataFrame) -> str:
     >>> print(penstock.spark.explain(enriched))  # doctest: +SKIP
     """
     require_dataframe(df)
-    found = marks(df.schema)
+    found = explained(df)
     if not found:
         return "no column of this DataFrame was added by enrich."
-    unknown = "defined by another process."
-    return "\n".join(
-        f"{one['name']}: {_told.get(one.get('identity', ''), unknown)}" for one in found
-    )
+    return "\n".join(f"{name}: {text}" for name, text in found.items())
+
+
+def explained(df: DataFrame) -> dict[str, str]:
+    """The same by the name of each; the text begins with the join's."""
+    return {one["name"]: _told.get(one.get("identity", ""), _UNKNOWN) for one in marks(df.schema)}

@@ -102,10 +102,11 @@ def metrics(source: StreamingQuery | Observation) -> list[EnrichMetrics]:
     """
     if not hasattr(source, "recentProgress"):  # classic Spark and Connect have an Observation each
         return [EnrichMetrics(source._name or "", None, _plain(source.get))]
-    return [found for progress in source.recentProgress for found in _in_progress(progress)]
+    return [found for progress in source.recentProgress for found in in_progress(progress)]
 
 
-def _in_progress(progress: Any) -> Iterator[EnrichMetrics]:
+def in_progress(progress: Any) -> Iterator[EnrichMetrics]:
+    """What every `enrich` did in the micro-batch of this progress."""
     for name, row in (progress["observedMetrics"] or {}).items():
         if name.startswith(PREFIX):
             yield EnrichMetrics(name.removeprefix(PREFIX), int(progress["batchId"]), _plain(row))
@@ -135,7 +136,7 @@ class MetricsListener(StreamingQueryListener):
     def onQueryStarted(self, event: Any) -> None: ...
 
     def onQueryProgress(self, event: Any) -> None:
-        for found in _in_progress(event.progress):
+        for found in in_progress(event.progress):
             self._heard(found)
 
     def onQueryIdle(self, event: Any) -> None: ...

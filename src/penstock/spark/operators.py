@@ -94,7 +94,7 @@ def take(
             return kept
     elif kept is not None:
         kept.close()
-    patience = Patience(enrichment.retry_for)
+    patience = Patience(enrichment.retry_for, of=str(enrichment.master))
     master = patience.call(lambda: enrichment.open(waits=waits))
     try:
         require_promised(promised, key, master, str(enrichment.master))

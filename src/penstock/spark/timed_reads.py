@@ -30,6 +30,10 @@ _FIRST_PAUSE = 0.1
 """Seconds before the second attempt; each further pause is longer by a factor."""
 _FILE_FACTOR, _SERVER_FACTOR = 4.0, 2.0
 _LONGEST_PAUSE = 5.0
+_NO_NEWS = 1.0
+"""Seconds after which a first failure is told. A worker that was idle while a server was away finds
+its connection lost and makes it again at once, of which nobody need hear.
+"""
 
 log = logging.getLogger("penstock")
 
@@ -38,23 +42,29 @@ class Patience:
     """Makes a call again while what it asks is away.
 
     A server may be away for `retry_for` seconds; each pause is about twice the one before, and a
-    part of it is by lot, so that many workers do not come back together.
+    part of it is by lot, so that many workers do not come back together. `of` is what the log
+    calls it when it is back.
     """
 
     def __init__(
-        self, retry_for: float = DEFAULT_RETRY_FOR, sleep: Callable[[float], None] = time.sleep
+        self,
+        retry_for: float = DEFAULT_RETRY_FOR,
+        sleep: Callable[[float], None] = time.sleep,
+        of: str = "It",
     ) -> None:
-        self._retry_for, self._sleep = retry_for, sleep
+        self._retry_for, self._sleep, self._of = retry_for, sleep, of
         self.failures = 0
 
     def call(self, read: Callable[[], Read], most: int = _ATTEMPTS) -> Read:
         """What the call returns; one that fails for other reasons is made `most` times."""
-        began, attempts = time.monotonic(), 0
+        began, attempts, warned = time.monotonic(), 0, False
         while True:
             found, error = self._tried(read)
             if error is None:
-                if attempts:
-                    log.warning("It answers again, after %.0f s.", time.monotonic() - began)
+                if warned:
+                    log.warning(
+                        "%s answers again, after %.0f s.", self._of, time.monotonic() - began
+                    )
                 return cast(Read, found)
             attempts += 1
             away = isinstance(error, ServerAwayError)
@@ -67,7 +77,8 @@ class Patience:
                         f"{error} It was tried {counted(attempts, 'time')} in {waited:.0f} s "
                         f"(retry_for is {self._retry_for:g} s)."
                     ) from error
-                if attempts == 1:
+                if not warned and (attempts > 1 or waited > _NO_NEWS):
+                    warned = True
                     log.warning("%s Trying again for %g s.", error, self._retry_for)
             elif attempts >= most:
                 raise error

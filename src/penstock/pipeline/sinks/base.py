@@ -13,8 +13,10 @@ BATCH = "penstock_batch"
 class Target(Protocol):
     """A sink at work."""
 
+    place: str
+    """What it is, for people."""
     described: str
-    """What it is and what it promises, for people."""
+    """The same, and what it promises."""
 
     def check(self, spark: SparkSession) -> None:
         """Raise what keeps it from being written to; writes nothing."""

@@ -12,7 +12,7 @@ class ConsoleTarget:
 
     def __init__(self, sink: ConsoleSink) -> None:
         self._rows = sink.rows
-        self.described = "the screen"
+        self.place = self.described = "the screen"
 
     def check(self, spark: SparkSession) -> None: ...
 

@@ -15,7 +15,8 @@ class DeltaTarget:
 
     def __init__(self, sink: DeltaSink) -> None:
         self._path = sink.path
-        self.described = f"the Delta table {self._path}, a commit for each micro-batch"
+        self.place = f"the Delta table {self._path}"
+        self.described = f"{self.place}, a commit for each micro-batch"
 
     def check(self, spark: SparkSession) -> None:
         from pyspark.errors import AnalysisException

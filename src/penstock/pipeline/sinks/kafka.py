@@ -15,7 +15,8 @@ class KafkaTarget:
 
     def __init__(self, sink: KafkaSink) -> None:
         self._sink = sink
-        self.described = f"the topic {sink.topic} at {sink.servers}, at least once"
+        self.place = f"the topic {sink.topic} at {sink.servers}"
+        self.described = f"{self.place}, at least once"
 
     def check(self, spark: SparkSession) -> None:
         require_brokers(self._sink.servers)

@@ -16,7 +16,8 @@ class ParquetTarget:
 
     def __init__(self, sink: ParquetSink) -> None:
         self._path = sink.path.rstrip("/")
-        self.described = f"Parquet files in {self._path}, a folder for each micro-batch"
+        self.place = f"Parquet files in {self._path}"
+        self.described = f"{self.place}, a folder for each micro-batch"
 
     def check(self, spark: SparkSession) -> None:
         """A folder is made when the first micro-batch comes."""

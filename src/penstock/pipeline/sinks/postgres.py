@@ -40,18 +40,18 @@ class PostgresTarget:
 
     def __init__(self, sink: PostgresSink, pipeline: str) -> None:
         address = TableAddress.parse(sink.server).with_options({"table": sink.table})
-        self._server, self._place = address.server, str(address)
+        self._server, self.place = address.server, str(address)
         self._parts = address.parts
         self._name = ".".join(map(quoted, address.parts))
         self._prefix = f"penstock_stage_{pipeline}_"[:50]
-        self.described = f"{self._place}, a transaction for each micro-batch"
+        self.described = f"{self.place}, a transaction for each micro-batch"
 
     def check(self, spark: SparkSession) -> None:
         with self._connected() as connection:
             found = _ask(connection, _FOUND, self._name)
         if found and BATCH not in found[0]["columns"]:
             raise SchemaError(
-                f"{self._place} has no column {BATCH!r}, by which a micro-batch is replaced. Add "
+                f"{self.place} has no column {BATCH!r}, by which a micro-batch is replaced. Add "
                 f"it: ALTER TABLE {self._name} ADD COLUMN {quoted(BATCH)} text; CREATE INDEX ON "
                 f"{self._name} ({quoted(BATCH)});"
             )
@@ -68,7 +68,7 @@ class PostgresTarget:
         plain = rows.select(*[_plain(field) for field in rows.schema.fields])
         schema = arrow_schema(plain.schema)
         stage = f"{self._prefix}{uuid.uuid4().hex[:12]}"
-        server, place = self._server, self._place
+        server, place = self._server, self.place
         with self._connected() as connection:
             empty = schema.append(pa.field(_TASK, pa.string())).empty_table()
             with connection.cursor() as cursor:
@@ -109,7 +109,7 @@ class PostgresTarget:
 
     @contextmanager
     def _connected(self) -> Iterator[Any]:
-        with connected(self._server, self._place) as connection:
+        with connected(self._server, self.place) as connection:
             yield connection
 
     def close(self) -> None: ...
