@@ -33,9 +33,10 @@ java: setup  ## install Java 17 for Spark where there is none and this may
 jars:  ## fetch the jars that pipelines need for Kafka and Delta, by Maven
 	@tools/jars.sh connectors
 
-servers: jars  ## install PostgreSQL, MariaDB and Kafka, which tests start, where they are missing
+servers: jars  ## install PostgreSQL, MariaDB, Kafka and a schema registry, which tests start, where they are missing
 	@tools/servers.sh
 	@tools/jars.sh broker
+	@tools/jars.sh registry
 
 demo: java  ## stream sales through Spark, enrich them under 50 MB, and prove the result: a minute or two
 	@$(BIN)/penstock demo $(DEMO)

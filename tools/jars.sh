@@ -2,9 +2,10 @@
 # Fetches jars by Maven into the folder where Penstock looks for them; at once when they are there.
 # Usage: tools/jars.sh connectors   what Spark needs for Kafka and Delta
 #        tools/jars.sh broker       a broker of Kafka, which the tests start
+#        tools/jars.sh registry     a schema registry, which the tests start
 set -euo pipefail
 
-what=${1:?connectors or broker}
+what=${1:?connectors, broker or registry}
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/penstock
 case $what in
@@ -18,8 +19,13 @@ case $what in
         folder=${PENSTOCK_BROKER:-$cache/broker}
         goal="dependency:copy-dependencies -DincludeScope=runtime"
         ;;
+    registry)
+        pom=$here/jars/registry/pom.xml
+        folder=${PENSTOCK_REGISTRY:-$cache/registry}
+        goal="dependency:unpack"
+        ;;
     *)
-        echo "there is no $what to fetch; there are connectors and broker" >&2
+        echo "there is no $what to fetch; there are connectors, broker and registry" >&2
         exit 2
         ;;
 esac

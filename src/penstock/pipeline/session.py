@@ -9,10 +9,11 @@ from penstock.pipeline.definition import Pipeline
 from penstock.spark.jars import NEEDED, found_jars, jar_folder
 from penstock.spark.session import local_session
 
-_DELTA = {
+DELTA = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
 }
+"""Settings without which Delta's connector does not work."""
 
 
 def connectors(pipeline: Pipeline) -> list[str]:
@@ -42,7 +43,7 @@ def session(pipeline: Pipeline) -> SparkSession:
     needed = jars(pipeline)
     settings = {"spark.jars": ",".join(needed)} if needed else {}
     if "delta" in connectors(pipeline):
-        settings |= _DELTA
+        settings |= DELTA
     return local_session(
         f"penstock-{pipeline.name}",
         master=pipeline.spark.master,

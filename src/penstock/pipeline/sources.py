@@ -13,6 +13,8 @@ from penstock.spark.source import register
 
 UNREADABLE = "_unreadable"
 """The column with the text of a row that is not what the columns say; null of all others."""
+WHY = "_unreadable_why"
+"""The column with the reason, of sources that know more than one."""
 
 
 def stream(pipeline: Pipeline, spark: SparkSession) -> DataFrame:
@@ -80,6 +82,12 @@ def _kafka(source: KafkaSource, spark: SparkSession, *, keeps: bool) -> DataFram
     )
     if source.rows_per_batch is not None:
         reader = reader.option("maxOffsetsPerTrigger", source.rows_per_batch)
+    if source.format == "avro":
+        from penstock.pipeline.avro_values import AvroValues, avro_rows
+
+        values = AvroValues.of(source.avro_schema, source.registry, f"{source.topic}-value")
+        return avro_rows(reader.load(), values, [UNREADABLE, WHY] if keeps else [])
+    assert source.columns is not None
     schema = _columns(source.columns)
     text = F.col("value").cast("string")
     if not keeps:
