@@ -1,8 +1,9 @@
 """What one task decodes of Avro, beside JSON read by Spark's own code: `python benchmarks/avro.py`.
 
 Values of six fields (three numbers, a time, a text that may be null, a double) lie in Parquet
-files; each way makes columns of them in one task of Spark, and throws these away. The best of three.
-The second way has the schema by a registry, and reads it as one with another field and a wider type.
+files; each way makes columns of them in one task of Spark, and throws these away. The best of
+three. The second way has the schema by a registry, and reads it as one with another field and a
+wider type.
 """
 
 from __future__ import annotations
