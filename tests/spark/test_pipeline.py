@@ -157,6 +157,25 @@ def test_a_replay_replaces(
     assert len(read()) == 3
 
 
+@pytest.mark.cluster
+def test_a_delta_table_of_other_columns(spark: SparkSession, place: Path) -> None:
+    """Refused in words, unless the table may grow."""
+    said = definition(place, sink=[{"kind": "delta", "path": str(place / "lake")}])
+    sell(place, "a", '{"sku": 2, "n": 1}')
+    run(spark, said)
+    said["columns"] = {"compute": {"more": "n + 1"}}
+    sell(place, "b", '{"sku": 4, "n": 3}')
+    with pytest.raises(PipelineFailedError, match=r"other columns than the rows: .*more int.*keep"):
+        run(spark, said)
+    growing = "spark.databricks.delta.schema.autoMerge.enabled"
+    spark.conf.set(growing, "true")
+    try:
+        run(spark, said)
+    finally:
+        spark.conf.unset(growing)
+    assert sorted((row["sku"], row["more"]) for row in lake(place / "lake")) == [(2, None), (4, 4)]
+
+
 def test_two_checkpoints_do_not_replace_each_other(spark: SparkSession, place: Path) -> None:
     sell(place, "a", '{"sku": 2, "n": 1}')
     run(spark, definition(place))
