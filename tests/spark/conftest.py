@@ -47,7 +47,8 @@ def connectors() -> dict[str, str]:
     from penstock.spark.jars import NEEDED, found_jars
 
     jars = [jar for connector in NEEDED for jar in found_jars(connector)[0]]
-    return {"spark.jars": ",".join(jars), **DELTA}
+    # A log of a few commits needs no fifty tasks to be read.
+    return {"spark.jars": ",".join(jars), "spark.databricks.delta.snapshotPartitions": "1", **DELTA}
 
 
 @pytest.fixture(scope="session")
