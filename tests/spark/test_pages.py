@@ -196,6 +196,40 @@ def test_the_page_runs(
     assert Counter((row["product_id"], row["quantity"]) for row in lost) == dead
 
 
+@pytest.mark.usefixtures("tidy")
+def test_rights_on_a_table_of_another_role(
+    spark: SparkSession,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+    postgres: PostgresServer,
+) -> None:
+    """Those that the page names are enough, and none of them is too much."""
+    monkeypatch.chdir(tmp_path)
+    pipeline = Page(DOCS / "sinks" / "postgresql.md", tmp_path, request).set_up()
+    run(pipeline, spark)
+    rights = ("SELECT", "INSERT", "DELETE")
+    postgres.execute(
+        "CREATE TABLE others AS SELECT * FROM sales WITH NO DATA",
+        f"GRANT {', '.join(rights)} ON others TO writer",
+    )
+    others = pipeline.sink[0].model_copy(update={"table": "others"})
+    try:
+        for number, right in enumerate((*rights, None)):
+            if right is not None:
+                postgres.execute(f"REVOKE {right} ON others FROM writer")
+            again = {"sink": [others], "checkpoint": str(tmp_path / f"again-{number}")}
+            if right is None:
+                run(pipeline.model_copy(update=again), spark)
+            else:
+                with pytest.raises(PipelineFailedError, match="permission denied for table others"):
+                    run(pipeline.model_copy(update=again), spark)
+                postgres.execute(f"GRANT {right} ON others TO writer")
+        assert postgres.ask("SELECT DISTINCT penstock_batch FROM others").num_rows == 2
+    finally:
+        postgres.execute("DROP TABLE others")
+
+
 def test_readers_of_a_topic_can_tell_a_replay(
     spark: SparkSession,
     tmp_path: Path,
