@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import pickle
 import random
 import threading
 from collections.abc import Iterator
@@ -206,6 +207,33 @@ def test_reasons(registry: Registry) -> None:
     assert whys[8].startswith("schema 4 of the registry refers to other schemas")
     assert "schema 5 cannot be read as the pipeline's" in whys[9]
     assert registry.asked.count("/schemas/ids/99") == 1
+
+
+def test_more_digits_than_the_writer_says(registry: Registry) -> None:
+    """They are refused, though the reader has room for them; fastavro's own reader rounds."""
+    wide, narrow = record({**MONEY, "precision": 12}), record(MONEY)
+    registry.add(1, narrow)
+    values = AvroValues(json.dumps(wide), "the schema", registry.address)
+    sent = [framed(1, written(wide, {"x": Decimal(x)})) for x in ("9999999.99", "10000000.00")]
+    (batch,) = values.decoded(iter([messages([*sent])]), ["bad", "why"])
+    assert batch["x"].to_pylist() == [Decimal("9999999.99"), None]
+    assert batch["why"].to_pylist() == [None, "not what the schema says"]
+
+
+def test_passwords_do_not_travel(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither in what is sent to workers, nor in what is said of a registry."""
+    monkeypatch.setenv(PASSWORD, "s3cret")
+    registry.add(1, SALE)
+    address = registry.address.replace("//", "//reader@")
+    values = AvroValues(json.dumps(SALE), "the schema", address)
+    list(
+        values.decoded(iter([messages([framed(1, written(SALE, {"sale": 1, "shop": None}))])]), [])
+    )
+    said = base64.b64encode(b"reader:s3cret")
+    assert registry.seen == f"Basic {said.decode()}"
+    for kept in (pickle.dumps(values), repr(values).encode()):
+        assert b"s3cret" not in kept
+        assert said not in kept
 
 
 def test_a_registry_that_is_away_is_no_reason(
