@@ -6,6 +6,7 @@ import base64
 import json
 import pickle
 import random
+import sys
 import threading
 from collections.abc import Iterator
 from decimal import Decimal
@@ -16,10 +17,17 @@ import pytest
 from tests.pipeline.test_avro_schema import MONEY, logical, messages, read, record, written
 from tests.servers.process import free_port
 
-from penstock.errors import MasterError, OptionError, SchemaError, ServerAwayError
+from penstock.errors import (
+    MasterError,
+    MissingPackageError,
+    OptionError,
+    SchemaError,
+    ServerAwayError,
+)
 from penstock.pipeline import avro_values
 from penstock.pipeline.avro_values import AvroValues
 from penstock.pipeline.schema_registry import PASSWORD, SchemaRegistry
+from penstock.pipeline.sources import require_fastavro
 
 SALE: dict[str, Any] = {
     "type": "record",
@@ -320,3 +328,10 @@ def test_what_a_file_and_a_registry_say(registry: Registry, tmp_path: Any) -> No
     assert AvroValues.of(None, registry.address, "sales-value").columns
     with pytest.raises(SchemaError, match="x is timestamp-millis there"):
         AvroValues.of(str(file), registry.address, "sales-value")
+
+
+def test_without_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    require_fastavro()
+    monkeypatch.setitem(sys.modules, "fastavro", None)
+    with pytest.raises(MissingPackageError, match=r"pip install 'penstock\[pipeline\]'"):
+        require_fastavro()

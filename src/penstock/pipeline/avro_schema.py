@@ -12,18 +12,12 @@ from collections.abc import Iterator
 from decimal import Context, Decimal
 from typing import Any
 
+import fastavro
 import pyarrow as pa
+from fastavro.read import LOGICAL_READERS
+from fastavro.schema import SchemaParseException, UnknownType
 
-from penstock.errors import MissingPackageError, SchemaError
-
-try:
-    import fastavro
-    from fastavro.read import LOGICAL_READERS
-    from fastavro.schema import SchemaParseException, UnknownType
-except ImportError as missing:
-    raise MissingPackageError(
-        "Avro needs the package fastavro: pip install 'penstock[pipeline]'."
-    ) from missing
+from penstock.errors import SchemaError
 
 Parsed = Any
 """A schema as fastavro parsed it: names, lists for unions, and dictionaries."""

@@ -71,7 +71,8 @@ class AvroValues:
             try:
                 values = cls(Path(schema).read_text(encoding="utf-8"), where, registry)
             except (OSError, UnicodeDecodeError) as error:
-                raise SchemaError(f"{where} cannot be read: {error}.") from error
+                said = getattr(error, "strerror", None) or error
+                raise SchemaError(f"{where} cannot be read: {said}.") from error
         elif newest is not None:
             values = cls(newest["schema"], named, registry)
         else:
