@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
-import io
 import json
 import re
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import fastavro
-import pyarrow as pa
 import pytest
+from tests.pipeline.avro_messages import logical, messages, record, written
 
 from penstock.errors import SchemaError
 from penstock.pipeline import avro_schema
@@ -25,10 +23,6 @@ AT = dt.datetime(2024, 2, 29, 12, 30, 15, 123000, UTC)
 FIXED = {"type": "fixed", "name": "F", "size": 4}
 MONEY = {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}
 IDENTITY = "12345678-1234-5678-1234-567812345678"
-
-
-def logical(base: str, name: str) -> dict[str, Any]:
-    return {"type": base, "logicalType": name}
 
 
 TYPES: list[tuple[str, Any, Any, str, Any]] = [
@@ -128,27 +122,6 @@ TYPES: list[tuple[str, Any, Any, str, Any]] = [
         [("k", [dt.date(2024, 1, 1)])],
     ),
 ]
-
-
-def record(t: Any, name: str = "Row") -> dict[str, Any]:
-    return {"type": "record", "name": name, "fields": [{"name": "x", "type": t}]}
-
-
-def written(schema: dict[str, Any], row: Any) -> bytes:
-    out = io.BytesIO()
-    fastavro.schemaless_writer(out, fastavro.parse_schema(schema), row)
-    return out.getvalue()
-
-
-def messages(values: list[bytes | None]) -> pa.RecordBatch:
-    count = len(values)
-    return pa.record_batch(
-        {
-            "value": pa.array(values, pa.binary()),
-            "partition": pa.array([3] * count, pa.int32()),
-            "offset": pa.array(range(100, 100 + count), pa.int64()),
-        }
-    )
 
 
 def read(schema: dict[str, Any], *values: bytes | None) -> list[dict[str, Any]]:

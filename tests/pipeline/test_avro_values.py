@@ -14,7 +14,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
-from tests.pipeline.test_avro_schema import MONEY, logical, messages, read, record, written
+from tests.pipeline.avro_messages import field, framed, logical, messages, record, written
+from tests.pipeline.test_avro_schema import MONEY, read
 from tests.servers.process import free_port
 
 from penstock.errors import (
@@ -144,19 +145,11 @@ def registry() -> Iterator[Registry]:
     avro_values._known_writer.cache_clear()
 
 
-def framed(number: int, body: bytes) -> bytes:
-    return b"\x00" + number.to_bytes(4, "big") + body
-
-
 def by_registry(registry: Registry, *values: bytes | None, **more: Any) -> list[dict[str, Any]]:
     reader = AvroValues(json.dumps(SALE), "the schema", registry.address)
     (batch,) = reader.decoded(iter([messages(list(values))]), ["bad", "why"])
     rows: list[dict[str, Any]] = batch.to_pylist()
     return rows
-
-
-def field(name: str, t: Any, **more: Any) -> dict[str, Any]:
-    return {"name": name, "type": t, **more}
 
 
 def test_schemas_that_have_changed(registry: Registry) -> None:

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.sql import SparkSession
-from tests.pipeline.test_avro_schema import logical, written
-from tests.pipeline.test_avro_values import field, framed
+from tests.pipeline.avro_messages import field, framed, logical, written
 from tests.spark.test_pipeline import products, run, table
 
 from penstock.errors import MasterError, SchemaError

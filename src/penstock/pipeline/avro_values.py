@@ -146,21 +146,26 @@ class AvroValues:
         return lambda value: _decode(value, 0, reading, None)
 
     def _by_registry(self, registry: str) -> Decode:
-        unknown: dict[int, UnreadableError] = {}  # asked for again by the next task
+        # A number that the registry does not know is asked for again by the next task.
+        known: dict[int, tuple[Any, Any] | UnreadableError] = {}
+
+        def schemas(number: int) -> tuple[Any, Any] | UnreadableError:
+            try:
+                return _known_writer(registry, number, self.schema, self.where)
+            except UnreadableError as error:
+                return error
 
         def decode(value: bytes) -> Any:
             if len(value) < _HEAD or value[0]:
                 raise UnreadableError("not in the registry's wire format")
             number = int.from_bytes(value[1:_HEAD], "big")
-            if number in unknown:
-                raise unknown[number]
+            found = known.get(number)
+            if found is None:
+                found = known[number] = schemas(number)
+            if isinstance(found, UnreadableError):
+                raise found
             try:
-                writer, reader = _known_writer(registry, number, self.schema, self.where)
-            except UnreadableError as error:
-                unknown[number] = error
-                raise
-            try:
-                return _decode(value, _HEAD, writer, reader)
+                return _decode(value, _HEAD, *found)
             except SchemaResolutionError as error:
                 raise UnreadableError(
                     f"schema {number} cannot be read as the pipeline's: {error}"[:_LONGEST]
