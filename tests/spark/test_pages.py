@@ -7,7 +7,7 @@ import re
 import shlex
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -57,10 +57,13 @@ class Page:
         }
         (ran,) = re.findall(r"penstock run (\S+)", section)
         self._file = place / ran
-        self.place = place
+        self._request = request
 
     def set_up(self) -> Pipeline:
         """Do what the page says before its pipeline is run."""
+        has_roles = "postgresql://" in self._servers
+        if has_roles or "mysql://" in self._servers:
+            self._request.addfinalizer(lambda: tidy(self._database, has_roles=has_roles))
         for kind, code in self._blocks:
             if kind == "sh":
                 self._commands(code)
@@ -96,17 +99,14 @@ class Page:
         return code
 
 
-@pytest.fixture
-def tidy(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Roles and tables of pages are gone afterwards: servers are shared."""
-    yield
-    server: PostgresServer | None = request.node.funcargs.get("postgres")
-    for role in ("reader", "writer") if server else ():
-        there = server.ask(f"SELECT 1 FROM pg_roles WHERE rolname = '{role}'").num_rows
-        if there:
-            server.execute(f"DROP OWNED BY {role}", f"DROP ROLE {role}")
-    if server:
-        server.execute("DROP TABLE IF EXISTS products")
+def tidy(server: Any, *, has_roles: bool) -> None:
+    """Take a page's roles and tables away: servers are shared."""
+    server.execute("DROP TABLE IF EXISTS products")
+    if not has_roles:
+        return
+    roles = server.ask("SELECT rolname::text AS name FROM pg_roles")["name"].to_pylist()
+    for role in {"reader", "writer"}.intersection(roles):
+        server.execute(f"DROP OWNED BY {role}", f"DROP ROLE {role}")
 
 
 def run(pipeline: Pipeline, spark: SparkSession) -> None:
@@ -160,7 +160,6 @@ def compared(rows: Rows) -> Counter[Any]:
     return Counter(tuple(row[name] for name in names) for row in rows)
 
 
-@pytest.mark.usefixtures("tidy")
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: f"{page.parent.name}/{page.stem}")
 def test_the_page_runs(
     page: Path,
@@ -196,7 +195,6 @@ def test_the_page_runs(
     assert Counter((row["product_id"], row["quantity"]) for row in lost) == dead
 
 
-@pytest.mark.usefixtures("tidy")
 def test_rights_on_a_table_of_another_role(
     spark: SparkSession,
     tmp_path: Path,
