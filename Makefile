@@ -12,7 +12,7 @@ SPARKS := 4.0 4.3
 LEAST_PYTHON_4.3 := 3.11
 PIP    := -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help setup java jars servers demo test test-cluster test-all test-compat $(SPARKS:%=test-spark-%) chaos lint format bench bench-spark lock clean
+.PHONY: help setup java jars servers registry demo test test-cluster test-all test-compat $(SPARKS:%=test-spark-%) chaos lint format bench bench-spark lock clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -38,16 +38,19 @@ servers: jars  ## install PostgreSQL, MariaDB, Kafka and an S3 store, which test
 	@tools/jars.sh broker
 	@tools/jars.sh store
 
+registry:  ## fetch a schema registry, which the tests of whole pipelines start, by Maven
+	@tools/jars.sh registry
+
 demo: java  ## stream sales through Spark, enrich them under 50 MB, and prove the result: a minute or two
 	@$(BIN)/penstock demo $(DEMO)
 
 test: java servers  ## run the tests on two cores; joins, masters and keys are paired, not crossed
 	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not cluster"
 
-test-cluster: java servers  ## kill workers, executors, drivers and servers of running queries; whole commands: some minutes
+test-cluster: java servers registry  ## kill workers, executors, drivers and servers of running queries; whole commands: some minutes
 	$(BIN)/python -m pytest -n 2 --dist loadgroup -m cluster tests
 
-test-all: java servers  ## the same with every join on every master with every kind of key
+test-all: java servers registry  ## the same with every join on every master with every kind of key
 	$(BIN)/python -m pytest -n 2 --dist loadgroup --conformance=all
 
 # One process each, side by side: the tests of one version share one Spark session.

@@ -3,9 +3,10 @@
 # Usage: tools/jars.sh connectors   what Spark needs for Kafka and Delta
 #        tools/jars.sh broker       a broker of Kafka, which the tests start
 #        tools/jars.sh store        an object store that speaks S3, which the tests start
+#        tools/jars.sh registry     a schema registry, which the tests start
 set -euo pipefail
 
-what=${1:?connectors, broker or store}
+what=${1:?connectors, broker, store or registry}
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/penstock
 case $what in
@@ -24,8 +25,13 @@ case $what in
         folder=${PENSTOCK_STORE:-$cache/store}
         goal="dependency:copy"
         ;;
+    registry)
+        pom=$here/jars/registry/pom.xml
+        folder=${PENSTOCK_REGISTRY:-$cache/registry}
+        goal="dependency:unpack"
+        ;;
     *)
-        echo "there is no $what to fetch; there are connectors, broker and store" >&2
+        echo "there is no $what to fetch; there are connectors, broker, store and registry" >&2
         exit 2
         ;;
 esac

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from penstock.cli.commands import app
-from penstock.pipeline.definition import KafkaSource, Pipeline
+from penstock.pipeline.definition import DeltaSink, KafkaSource, ParquetSink, Pipeline
 from penstock.pipeline.reading import PipelineError, define, read_pipeline
 
 SMALLEST: dict[str, Any] = {
@@ -19,6 +19,8 @@ SMALLEST: dict[str, Any] = {
     "source": {"kind": "penstock_sales"},
     "sink": {"kind": "console"},
 }
+KAFKA = {"kind": "kafka", "servers": "b:9092", "topic": "t"}
+AVRO = {**KAFKA, "format": "avro"}
 PRODUCTS = {"master": "products.arrow", "on": "product_id"}
 
 
@@ -58,6 +60,29 @@ def test_the_smallest() -> None:
         ),
         ({"trigger": "often"}, "trigger='often' cannot be"),
         ({"name": "my pipeline"}, "name: string should match pattern"),
+        ({"source": KAFKA}, "source.columns: is missing."),
+        (
+            {"source": {**KAFKA, "columns": "a INT", "schema": "s.avsc"}},
+            'source.schema: is for Avro; write format = "avro".',
+        ),
+        (
+            {"source": {**KAFKA, "columns": "a INT", "registry": "http://h"}},
+            'source.registry: is for Avro; write format = "avro".',
+        ),
+        ({"source": AVRO}, "source.schema: is missing. Name the file of the Avro schema, or a"),
+        (
+            {"source": {**AVRO, "schema": "s.avsc", "columns": "a INT"}},
+            "source.columns: Avro's schema says them.",
+        ),
+        (
+            {"source": {**AVRO, "schma": "s.avsc"}},
+            "source.schma: there is no such key. Did you mean 'schema'?",
+        ),
+        (
+            {"source": {**AVRO, "registry": "http://u:hunter2@h:8081"}},
+            "source.registry: the address has a password",
+        ),
+        ({"source": {**AVRO, "registry": "h:8081"}}, "source.registry: is no address"),
         ({"spark": {"jar": []}}, "spark.jar: there is no such key. Did you mean 'jars'?"),
     ],
 )
@@ -65,6 +90,7 @@ def test_faults(changes: dict[str, Any], fault: str) -> None:
     with pytest.raises(PipelineError) as told:
         define({**SMALLEST, **changes})
     assert fault in str(told.value)
+    assert "hunter2" not in str(told.value)
 
 
 def test_all_faults_are_told_at_once() -> None:
@@ -94,6 +120,37 @@ def test_files(tmp_path: Path) -> None:
     assert pipeline.enrich[0].on == {"a": "b"}
 
 
+def test_paths_begin_where_the_file_lies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "p.toml"
+    file.write_text(
+        'name = "s"\ncheckpoint = "c"\n[source]\nkind = "kafka"\nservers = "b:9092"\ntopic = "t"\n'
+        'format = "avro"\nschema = "avro/s.avsc"\n'
+        '[[enrich]]\nmaster = "products/?key=id"\non = "id"\nplan = "/plans/p.json"\n'
+        '[[enrich]]\nmaster = "postgresql://h/db?table=t"\non = "id"\n'
+        '[[sink]]\nkind = "parquet"\npath = "s3://bucket/w"\n[[sink]]\nkind = "console"\n'
+        '[dead_letters]\nkind = "delta"\npath = "dead"\n'
+        '[spark]\nmaster = "local[2]"\njars = ["a.jar", "/b.jar"]\n'
+    )
+    monkeypatch.chdir(tmp_path.parent)
+    pipeline = read_pipeline(f"{tmp_path.name}/p.toml")
+    assert isinstance(pipeline.source, KafkaSource)
+    assert isinstance(pipeline.sink[0], ParquetSink)
+    assert isinstance(pipeline.dead_letters, DeltaSink)
+    assert pipeline.checkpoint == f"{tmp_path}/c"
+    assert pipeline.source.avro_schema == f"{tmp_path}/avro/s.avsc"
+    assert [step.master for step in pipeline.enrich] == [
+        f"{tmp_path}/products/?key=id",
+        "postgresql://h/db?table=t",
+    ]
+    assert pipeline.enrich[0].plan == "/plans/p.json"
+    assert pipeline.sink[0].path == "s3://bucket/w"
+    assert pipeline.dead_letters.path == f"{tmp_path}/dead"
+    assert (pipeline.spark.master, pipeline.spark.jars) == (
+        "local[2]",
+        [f"{tmp_path}/a.jar", "/b.jar"],
+    )
+
+
 def test_commands(tmp_path: Path) -> None:
     """`init` writes a file that `run` reads, and changes none; the schema knows every table."""
     runner, file = CliRunner(), tmp_path / "p.toml"
@@ -107,3 +164,4 @@ def test_commands(tmp_path: Path) -> None:
     schema = json.loads(runner.invoke(app, ["run", "--schema"]).stdout)
     assert set(schema["properties"]) == set(Pipeline.model_fields)
     assert schema["additionalProperties"] is False
+    assert {"schema", "registry"} <= set(schema["$defs"]["KafkaSource"]["properties"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +17,10 @@ from tests.spark.quick_java import QUICK_JAVA
 
 from penstock.masters import build_master
 from penstock.spark import local_session
+
+if TYPE_CHECKING:
+    from tests.servers.kafka import KafkaBroker
+    from tests.servers.registry import SchemaRegistryServer
 
 HERE = Path(__file__).parent
 
@@ -35,12 +39,49 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"))
 
 
+def connectors() -> dict[str, str]:
+    """Kafka's and Delta's, which there are for the locked version of Spark alone."""
+    if not pyspark.__version__.startswith("4.2."):
+        return {}
+    from penstock.pipeline.session import DELTA_SETTINGS
+    from penstock.spark.jars import NEEDED, found_jars
+
+    jars = [jar for connector in NEEDED for jar in found_jars(connector)[0]]
+    # A log of a few commits needs no fifty tasks to be read.
+    return {
+        "spark.jars": ",".join(jars),
+        "spark.databricks.delta.snapshotPartitions": "1",
+        **DELTA_SETTINGS,
+    }
+
+
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     place = tmp_path_factory.mktemp("spark")
-    session = local_session("penstock-tests", directory=place, settings=QUICK_JAVA)
+    settings = {**QUICK_JAVA, **connectors()}
+    session = local_session("penstock-tests", directory=place, settings=settings)
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def broker() -> Iterator[KafkaBroker]:
+    """A broker of Kafka of this test process's own."""
+    from tests.servers.kafka import KafkaBroker
+
+    made = KafkaBroker()
+    yield made
+    made.remove()
+
+
+@pytest.fixture(scope="session")
+def registry() -> Iterator[SchemaRegistryServer]:
+    """A schema registry of this test process's own."""
+    from tests.servers.registry import SchemaRegistryServer
+
+    made = SchemaRegistryServer()
+    yield made
+    made.remove()
 
 
 @pytest.fixture

@@ -66,6 +66,13 @@ def table(folder: Path) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: json.dumps(row, sort_keys=True, default=str))
 
 
+def lake(folder: Path) -> list[dict[str, Any]]:
+    import deltalake
+
+    rows: list[dict[str, Any]] = deltalake.DeltaTable(str(folder)).to_pyarrow_table().to_pylist()
+    return rows
+
+
 def test_every_row_has_one_place(spark: SparkSession, place: Path) -> None:
     sell(place, "a", '{"sku": 2, "n": 1}', '{"sku": 3, "n": 2}', "{broken", '{"n": 4}')
     said = definition(
@@ -134,7 +141,9 @@ class Crash(Exception):
     """What ends a micro-batch in the middle."""
 
 
-@pytest.mark.parametrize("kind", ["parquet", "postgresql"])
+@pytest.mark.parametrize(
+    "kind", ["parquet", "postgresql", pytest.param("delta", marks=pytest.mark.cluster)]
+)
 def test_a_replay_replaces(
     kind: str,
     spark: SparkSession,
@@ -143,8 +152,11 @@ def test_a_replay_replaces(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """All is written, then the driver crashes; R changes; the replay finds other partners."""
+    from penstock.pipeline.sinks.delta import DeltaTarget
     from penstock.pipeline.sinks.parquet import ParquetTarget
 
+    written: type[ParquetTarget | DeltaTarget] = ParquetTarget
+    dead: Callable[[], list[dict[str, Any]]] = lambda: table(place / "dead")  # noqa: E731
     read: Callable[[], list[dict[str, Any]]] = lambda: table(place / "warehouse")  # noqa: E731
     said = definition(place)
     if kind == "postgresql":
@@ -154,27 +166,51 @@ def test_a_replay_replaces(
         name = next_name()
         said["sink"] = [{"kind": "postgresql", "server": server.uri, "table": name}]
         read = lambda: server.ask(f"SELECT * FROM {name}").to_pylist()  # noqa: E731
+    if kind == "delta":
+        said["sink"] = [{"kind": "delta", "path": str(place / "lake")}]
+        said["dead_letters"] = {"kind": "delta", "path": str(place / "dead")}
+        written, dead = DeltaTarget, lambda: lake(place / "dead")
+        read = lambda: lake(place / "lake")  # noqa: E731
     sell(place, "a", '{"sku": 2, "n": 1}', '{"sku": 3, "n": 2}', '{"sku": 4, "n": 3}')
-    write = ParquetTarget.write
+    write: Any = written.write
 
-    def crash(self: ParquetTarget, rows: Any, batch: str) -> None:
+    def crash(self: Any, rows: Any, batch: str) -> None:
         write(self, rows, batch)
         if "dead" in self.described:
             raise Crash
 
-    monkeypatch.setattr(ParquetTarget, "write", crash)
+    monkeypatch.setattr(written, "write", crash)
     with pytest.raises(PipelineFailedError):
         run(spark, said)
     assert sorted(row["sku"] for row in read()) == [2, 4]
-    assert [json.loads(row["_row"])["sku"] for row in table(place / "dead")] == [3]
+    assert [json.loads(row["_row"])["sku"] for row in dead()] == [3]
     monkeypatch.undo()
     build_master(products(range(3, 5), price=7), place / "products.arrow", "sku")
     run(spark, said)
     assert sorted((row["sku"], row["price"]) for row in read()) == [(3, 7), (4, 7)]
-    assert [json.loads(row["_row"])["sku"] for row in table(place / "dead")] == [2]
+    assert [json.loads(row["_row"])["sku"] for row in dead()] == [2]
     sell(place, "b", '{"sku": 4, "n": 3}')
     run(spark, said)
     assert len(read()) == 3
+
+
+@pytest.mark.cluster
+def test_a_delta_table_of_other_columns(spark: SparkSession, place: Path) -> None:
+    """Refused in words, unless the table may grow."""
+    said = definition(place, sink=[{"kind": "delta", "path": str(place / "lake")}])
+    sell(place, "a", '{"sku": 2, "n": 1}')
+    run(spark, said)
+    said["columns"] = {"compute": {"more": "n + 1"}}
+    sell(place, "b", '{"sku": 4, "n": 3}')
+    with pytest.raises(PipelineFailedError, match=r"other columns than the rows: .*more int.*keep"):
+        run(spark, said)
+    growing = "spark.databricks.delta.schema.autoMerge.enabled"
+    spark.conf.set(growing, "true")
+    try:
+        run(spark, said)
+    finally:
+        spark.conf.unset(growing)
+    assert sorted((row["sku"], row["more"]) for row in lake(place / "lake")) == [(2, None), (4, 4)]
 
 
 def test_two_checkpoints_do_not_replace_each_other(spark: SparkSession, place: Path) -> None:

@@ -4,7 +4,9 @@
 | --- | --- |
 | `definition` | what a pipeline file may say |
 | `reading` | a file into a definition; what is wrong with it, in words |
+| `paths` | relative paths, from where the file lies |
 | `sources` | the stream's DataFrame |
+| `avro_values`, `avro_schema`, `schema_registry` | Avro values of a topic |
 | `steps` | enrichments, and the columns that are kept |
 | `sinks` | tables that a micro-batch is written to, in the place of its earlier attempt |
 | `running` | the query, and its end |

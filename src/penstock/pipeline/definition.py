@@ -23,10 +23,22 @@ class KafkaSource(Part):
     kind: Literal["kafka"]
     servers: Text = Field(description="host:port of brokers, with commas")
     topic: Text
-    columns: Text = Field(
-        description="the columns of a value as Spark's DDL: 'product_id BIGINT, quantity INT'"
+    format: Literal["json", "avro"] = Field("json", description="how values are written")
+    columns: Text | None = Field(
+        None,
+        description="the columns of a JSON value as Spark's DDL: 'product_id BIGINT, quantity INT'",
     )
-    format: Literal["json"] = Field("json", description="how values are written")
+    avro_schema: Text | None = Field(
+        None,
+        alias="schema",
+        description="the file of the Avro schema (.avsc) whose fields are the columns; with a "
+        "registry, the newest of the topic's if not given",
+    )
+    registry: Text | None = Field(
+        None,
+        description="http://user@host:8081 of the schema registry that values name their schemas "
+        "of, without a password",
+    )
     starting: Literal["earliest", "latest"] = Field(
         "earliest", description="where a query without a checkpoint begins"
     )

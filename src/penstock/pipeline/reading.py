@@ -11,7 +11,9 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 
 from penstock.errors import OptionError, PenstockError, did_you_mean
-from penstock.pipeline.definition import Pipeline
+from penstock.pipeline.definition import KafkaSource, Pipeline
+from penstock.pipeline.paths import with_paths_of
+from penstock.pipeline.schema_registry import SchemaRegistry
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -39,7 +41,7 @@ def read_pipeline(path: str | os.PathLike[str]) -> Pipeline:
         raise PipelineError(f"cannot read {file}: {error}.") from error
     except tomllib.TOMLDecodeError as error:
         raise PipelineError(f"{file} is no TOML: {error}.") from error
-    return define(said, str(file))
+    return with_paths_of(file.absolute().parent, define(said, str(file)))
 
 
 def define(said: dict[str, Any], where: str = "the pipeline") -> Pipeline:
@@ -87,7 +89,11 @@ def _known_names(said: dict[str, Any], place: list[Any]) -> list[str]:
         if isinstance(part, str):
             model = model.model_fields[part].annotation
     kind = value.get("kind") if isinstance(value, dict) else None
-    return [name for found in _models(model, kind) for name in found.model_fields]
+    return [
+        field.alias or name
+        for found in _models(model, kind)
+        for name, field in found.model_fields.items()
+    ]
 
 
 def _models(annotation: Any, kind: object) -> Iterator[type[BaseModel]]:
@@ -103,7 +109,9 @@ def _models(annotation: Any, kind: object) -> Iterator[type[BaseModel]]:
 
 def _require_sense(pipeline: Pipeline, where: str) -> None:
     """What no single field can tell."""
-    faults = []
+    faults: list[str] = []
+    if isinstance(pipeline.source, KafkaSource):
+        faults += _faults_of_format(pipeline.source)
     waiting = [step for step in pipeline.enrich if step.max_wait is not None]
     if len(waiting) > 1:
         faults.append(
@@ -126,3 +134,22 @@ def _require_sense(pipeline: Pipeline, where: str) -> None:
             faults.append(f"{error} Or available-now.")
     if faults:
         raise PipelineError(f"{where} cannot be run:" + "".join(f"\n  {f}" for f in faults))
+
+
+def _faults_of_format(source: KafkaSource) -> Iterator[str]:
+    if source.format == "json":
+        if source.columns is None:
+            yield "source.columns: is missing. JSON does not tell the types of its fields."
+        for name, given in (("schema", source.avro_schema), ("registry", source.registry)):
+            if given is not None:
+                yield f'source.{name}: is for Avro; write format = "avro".'
+        return
+    if source.columns is not None:
+        yield "source.columns: Avro's schema says them. Leave it out; [columns] keep takes some."
+    if source.avro_schema is None and source.registry is None:
+        yield "source.schema: is missing. Name the file of the Avro schema, or a registry."
+    if source.registry is not None:
+        try:
+            SchemaRegistry(source.registry)
+        except PenstockError as error:
+            yield f"source.{error}"

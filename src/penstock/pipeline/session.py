@@ -17,6 +17,7 @@ DELTA_SETTINGS = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
 }
+"""Settings without which Delta's connector does not work."""
 
 
 def connectors(pipeline: Pipeline) -> list[str]:

@@ -6,6 +6,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructType
 
+from penstock.errors import MissingPackageError
 from penstock.pipeline.brokers import require_brokers
 from penstock.pipeline.definition import FilesSource, KafkaSource, Pipeline, SalesSource
 from penstock.pipeline.reading import PipelineError
@@ -13,6 +14,8 @@ from penstock.spark.source import register
 
 UNREADABLE = "_unreadable"
 """The column with the text of a row that is not what the columns say; null of all others."""
+WHY = "_unreadable_why"
+"""The column with the reason, of sources that know more than one."""
 
 
 def stream(pipeline: Pipeline, spark: SparkSession) -> DataFrame:
@@ -80,6 +83,13 @@ def _kafka(source: KafkaSource, spark: SparkSession, *, keeps: bool) -> DataFram
     )
     if source.rows_per_batch is not None:
         reader = reader.option("maxOffsetsPerTrigger", source.rows_per_batch)
+    if source.format == "avro":
+        require_fastavro()
+        from penstock.pipeline.avro_values import AvroValues, avro_rows
+
+        values = AvroValues.of(source.avro_schema, source.registry, f"{source.topic}-value")
+        return avro_rows(reader.load(), values, [UNREADABLE, WHY] if keeps else [])
+    assert source.columns is not None
     schema = _columns(source.columns)
     text = F.col("value").cast("string")
     if not keeps:
@@ -94,3 +104,13 @@ def _kafka(source: KafkaSource, spark: SparkSession, *, keeps: bool) -> DataFram
     ).otherwise(F.col(f"row.{UNREADABLE}"))
     kept = [F.col("row").getField(f.name).alias(f.name) for f in schema.fields]
     return rows.select(*kept, unreadable.alias(UNREADABLE))
+
+
+def require_fastavro() -> None:
+    """Raise unless Avro can be read."""
+    try:
+        import fastavro  # noqa: F401
+    except ImportError as error:
+        raise MissingPackageError(
+            "Avro needs the package fastavro: pip install 'penstock[pipeline]'."
+        ) from error

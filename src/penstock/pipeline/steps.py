@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from penstock.joins.binding import MISS
 from penstock.pipeline.definition import Columns, Enrichment, Pipeline
 from penstock.pipeline.reading import PipelineError
-from penstock.pipeline.sources import UNREADABLE
+from penstock.pipeline.sources import UNREADABLE, WHY
 from penstock.spark.checks import marks
 from penstock.spark.enrich import enrich
 
@@ -56,18 +56,19 @@ class Enriched:
     @property
     def _own(self) -> list[str]:
         missed = {_MISSED.format(number) for number in range(len(self.names))}
-        return [name for name in self.rows.columns if name == UNREADABLE or name in missed]
+        return [name for name in self.rows.columns if name in {UNREADABLE, WHY, *missed}]
 
     def dead(self) -> DataFrame:
         """Dead letters: the first step that lost the row, its reason, and the row."""
         reason = step = F.lit(None).cast("string")
         for lost, name in reversed(self._lost):
             number = self.names.index(name) if name in self.names else None
-            why = (
-                F.lit("not what the columns say")
-                if number is None
-                else F.col(_MISSED.format(number))
-            )
+            if number is not None:
+                why = F.col(_MISSED.format(number))
+            elif WHY in self.rows.columns:
+                why = F.col(WHY)
+            else:
+                why = F.lit("not what the columns say")
             reason, step = F.when(lost, why).otherwise(reason), F.when(lost, name).otherwise(step)
         shown = [name for name in self.rows.columns if name not in self._own]
         text = F.to_json(F.struct(*[_quoted(name) for name in shown]))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
-from penstock.errors import MissingPackageError
+from penstock.errors import MissingPackageError, SchemaError
 from penstock.pipeline.definition import DeltaSink
 from penstock.pipeline.sinks.base import BATCH
 
@@ -19,8 +21,6 @@ class DeltaTarget:
         self.described = f"{self.place}, a commit for each micro-batch"
 
     def check(self, spark: SparkSession) -> None:
-        from pyspark.errors import AnalysisException
-
         try:
             spark.read.format("delta").load(self._path)
         except AnalysisException as error:
@@ -32,12 +32,23 @@ class DeltaTarget:
             # There is no table yet: it is made when the first micro-batch comes.
 
     def write(self, rows: DataFrame, batch: str) -> None:
-        (
-            rows.withColumn(BATCH, F.lit(batch))
-            .write.format("delta")
-            .mode("overwrite")
-            .option("replaceWhere", f"{BATCH} = '{batch}'")
-            .save(self._path)
-        )
+        tagged = rows.withColumn(BATCH, F.lit(batch))
+        writer = tagged.write.format("delta").mode("overwrite")
+        try:
+            writer.option("replaceWhere", f"{BATCH} = '{batch}'").save(self._path)
+        except AnalysisException as error:
+            if "DELTA_METADATA_MISMATCH" not in str(error):
+                raise
+            have = rows.sparkSession.read.format("delta").load(self._path).schema
+            raise SchemaError(
+                f"the Delta table {self._path} has other columns than the rows: it has "
+                f"{_listed(have)}; they have {_listed(tagged.schema)}. Leave them out by [columns] "
+                'keep, or let the table grow: [spark.settings] "spark.databricks.delta.schema.'
+                'autoMerge.enabled" = "true".'
+            ) from error
 
     def close(self) -> None: ...
+
+
+def _listed(schema: StructType) -> str:
+    return ", ".join(f"{f.name} {f.dataType.simpleString()}" for f in schema.fields)
