@@ -74,7 +74,7 @@ class PostgresConnection:
     """
 
     def __init__(self, uri: str, place: str, timeout: float = 60.0) -> None:
-        self._uri, self._place, self._timeout = _with_defaults(uri), place, timeout
+        self._uri, self._place, self._timeout = with_defaults(uri), place, timeout
         self._connection: Connection | None = None
         self._connections = 0
         self._guard = StallGuard()
@@ -181,7 +181,8 @@ def _driver_errors() -> tuple[type[Exception], ...]:
     return (_driver().Error,)
 
 
-def _with_defaults(uri: str) -> str:
+def with_defaults(uri: str) -> str:
+    """The URI with what libpq should know where it says nothing else."""
     parts = urlsplit(uri)
     given = parse_qsl(parts.query, keep_blank_values=True)
     named = {name for name, _ in given}
