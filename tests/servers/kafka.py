@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import base64
-import signal
-import socket
 import subprocess
 import uuid
 from collections.abc import Sequence
 
-from tests.servers.process import ServerProcess, free_port, unprivileged
+from tests.servers.process import Server, free_port, unprivileged
 
 from penstock.spark.java import find_java
 
@@ -30,11 +28,11 @@ group.initial.rebalance.delay.ms=0
 """
 
 
-class KafkaBroker:
+class KafkaBroker(Server):
     """A broker without passwords, for this machine."""
 
     def __init__(self) -> None:
-        self._server = ServerProcess("kafka")
+        super().__init__("kafka")
         folder = self._server.folder
         self._jars = self._server.with_jars("broker")
         self._settings = folder / "broker.properties"
@@ -44,10 +42,6 @@ class KafkaBroker:
         name = base64.urlsafe_b64encode(b"p" + uuid.uuid4().bytes[1:]).decode().rstrip("=")
         self._run("kafka.tools.StorageTool", "format", "-t", name, "-c", str(self._settings))
         self.start()
-
-    @property
-    def port(self) -> int:
-        return self._server.port
 
     @property
     def address(self) -> str:
@@ -62,19 +56,7 @@ class KafkaBroker:
         self._server.run(*self._java(program, *arguments))
 
     def start(self) -> None:
-        def reached() -> None:
-            socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
-
-        self._server.begin(self._java("kafka.Kafka", str(self._settings)), reached)
-
-    def stop(self) -> None:
-        self._server.end(signal.SIGTERM)
-
-    def kill(self) -> None:
-        self._server.end(signal.SIGKILL)
-
-    def remove(self) -> None:
-        self._server.remove()
+        self._server.begin(self._java("kafka.Kafka", str(self._settings)), self.connect_once)
 
     def send(self, topic: str, lines: Sequence[str]) -> None:
         """Send each line as a value."""

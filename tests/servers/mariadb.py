@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import shutil
-import signal
 from collections.abc import Sequence
-from pathlib import Path
 
 import pyarrow as pa
 import pymysql
-from tests.servers.process import ServerProcess
+from tests.servers.process import Server
 from tests.servers.tables import Opened, declared_types, in_micros, next_name
 
 from penstock.masters import Master
@@ -46,7 +44,7 @@ def program(name: str) -> str:
     return found
 
 
-class MariadbServer:
+class MariadbServer(Server):
     """A server with one user, `penstock`, who has no password and may do everything.
 
     `settings` are added to its own, as of an option file.
@@ -54,21 +52,13 @@ class MariadbServer:
 
     def __init__(self, **settings: str) -> None:
         self._more = {name.replace("_", "-"): value for name, value in settings.items()}
-        self._server = ServerProcess("mariadb")
+        super().__init__("mariadb")
         self._data = str(self._server.folder / "data")
         self._begin = self._server.folder / "begin.sql"
         self._begin.write_text("".join(f"{statement};\n" for statement in _EVERY_START))
         how = ["--no-defaults", "--auth-root-authentication-method=normal", "--skip-test-db"]
         self._server.run(program("mariadb-install-db"), *how, f"--datadir={self._data}")
         self.start()
-
-    @property
-    def port(self) -> int:
-        return self._server.port
-
-    @property
-    def folder(self) -> Path:
-        return self._server.folder
 
     @property
     def uri(self) -> str:
@@ -88,16 +78,6 @@ class MariadbServer:
         options = [f"--{name}={value}" for name, value in settings.items()]
         command = [program("mariadbd"), "--no-defaults", "--skip-name-resolve", *options]
         self._server.begin(command, lambda: self.execute("SELECT 1"))
-
-    def stop(self) -> None:
-        """Stop at once, in order; connections are cut."""
-        self._server.end(signal.SIGTERM)
-
-    def kill(self) -> None:
-        self._server.end(signal.SIGKILL)
-
-    def remove(self) -> None:
-        self._server.remove()
 
     def connect(self, **options: object) -> pymysql.Connection:
         how = {"user": "penstock", "database": "shop", "autocommit": True, **options}

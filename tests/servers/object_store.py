@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
-import socket
 from pathlib import Path
 
-from tests.servers.process import ServerProcess
+from tests.servers.process import Server
 
 from penstock.spark.java import find_java
 
@@ -25,11 +23,11 @@ jclouds.filesystem.basedir={{folder}}
 """
 
 
-class ObjectStore:
+class ObjectStore(Server):
     """A store whose objects are the files of a folder: the folders in it are its buckets."""
 
     def __init__(self) -> None:
-        self._server = ServerProcess("store")
+        super().__init__("store")
         folder = self._server.folder
         self._buckets = folder / "buckets"
         self._buckets.mkdir()
@@ -37,10 +35,6 @@ class ObjectStore:
         self._settings.write_text(_SETTINGS.format(port=self.port, folder=self._buckets))
         (self._jar,) = self._server.with_jars("store").iterdir()
         self.start()
-
-    @property
-    def port(self) -> int:
-        return self._server.port
 
     @property
     def environment(self) -> dict[str, str]:
@@ -67,15 +61,6 @@ class ObjectStore:
                 shutil.chown(one, "nobody", "nogroup")
 
     def start(self) -> None:
-        def reached() -> None:
-            socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
-
         java = [str(find_java() / "bin" / "java"), "-Xmx256m", "-XX:TieredStopAtLevel=1"]
         settings = ["--properties", str(self._settings)]
-        self._server.begin([*java, "-jar", str(self._jar), *settings], reached)
-
-    def stop(self) -> None:
-        self._server.end(signal.SIGTERM)
-
-    def remove(self) -> None:
-        self._server.remove()
+        self._server.begin([*java, "-jar", str(self._jar), *settings], self.connect_once)

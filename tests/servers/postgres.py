@@ -8,7 +8,7 @@ from pathlib import Path
 
 import adbc_driver_postgresql.dbapi as driver
 import pyarrow as pa
-from tests.servers.process import ServerProcess
+from tests.servers.process import Server
 from tests.servers.tables import Opened, declared_types, ingestible, next_name
 
 from penstock.masters import Master
@@ -35,20 +35,18 @@ def programs() -> Path:
     return found[-1].parent
 
 
-class PostgresServer:
+class PostgresServer(Server):
     """A server with one user, `penstock`, whom it trusts."""
 
+    stops_on = signal.SIGINT
+
     def __init__(self) -> None:
-        self._server = ServerProcess("postgres")
+        super().__init__("postgres")
         self._data = str(self._server.folder / "data")
         initdb = str(programs() / "initdb")
         how = ["-U", "penstock", "--auth=trust", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync"]
         self._server.run(initdb, "-D", self._data, *how)
         self.start()
-
-    @property
-    def port(self) -> int:
-        return self._server.port
 
     @property
     def uri(self) -> str:
@@ -63,17 +61,6 @@ class PostgresServer:
         options = [text for pair in settings.items() for text in ("-c", "=".join(pair))]
         command = [str(programs() / "postgres"), "-D", self._data, *options]
         self._server.begin(command, lambda: self.execute("SELECT 1"))
-
-    def stop(self) -> None:
-        """Stop at once, in order; connections are cut."""
-        self._server.end(signal.SIGINT)
-
-    def kill(self) -> None:
-        """Kill the server and all that it began, at once."""
-        self._server.end(signal.SIGKILL, with_children=True)
-
-    def remove(self) -> None:
-        self._server.remove()
 
     def execute(self, *statements: str) -> None:
         with driver.connect(self.uri, autocommit=True) as connection:

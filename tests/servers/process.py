@@ -96,6 +96,38 @@ class ServerProcess:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
+class Server:
+    """What the servers of all kinds have: a process of their own, to stop, kill and remove."""
+
+    stops_on = signal.SIGTERM
+
+    def __init__(self, name: str) -> None:
+        self._server = ServerProcess(name)
+
+    @property
+    def port(self) -> int:
+        return self._server.port
+
+    @property
+    def folder(self) -> Path:
+        return self._server.folder
+
+    def stop(self) -> None:
+        """Stop at once, in order; connections are cut."""
+        self._server.end(self.stops_on)
+
+    def kill(self) -> None:
+        """End it and all processes that it has begun, without a word."""
+        self._server.end(signal.SIGKILL, with_children=True)
+
+    def remove(self) -> None:
+        self._server.remove()
+
+    def connect_once(self) -> None:
+        """Raises as long as nobody listens."""
+        socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
+
+
 def _answers(ready: Callable[[], object]) -> bool:
     try:
         ready()

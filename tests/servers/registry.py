@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
 
-from tests.servers.process import ServerProcess
+from tests.servers.process import Server
 
 from penstock.spark.java import find_java
 
@@ -22,11 +22,11 @@ def program() -> Path:
     return found
 
 
-class SchemaRegistryServer:
+class SchemaRegistryServer(Server):
     """A registry that anybody may use, for this machine; schemas go with it."""
 
     def __init__(self) -> None:
-        self._server = ServerProcess("registry")
+        super().__init__("registry")
         # As with the broker, the jars may lie where an unprivileged user cannot look.
         jar = shutil.copytree(program().parent, self._server.folder / "program") / program().name
         self.address = f"http://127.0.0.1:{self._server.port}/apis/ccompat/v7"
@@ -53,6 +53,3 @@ class SchemaRegistryServer:
         """The number that the registry gives a schema."""
         said = {"schema": json.dumps(schema), "schemaType": "AVRO"}
         return int(self._ask(f"/subjects/{subject}/versions", said)["id"])
-
-    def remove(self) -> None:
-        self._server.remove()
