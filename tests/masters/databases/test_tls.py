@@ -8,7 +8,9 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
+from tests.masters.databases.test_mysql_connection import server_of
 from tests.servers.certificates import Certificates, make_certificates
+from tests.servers.mariadb import MariadbServer
 from tests.servers.postgres import PostgresServer
 from tests.servers.tables import next_name
 
@@ -70,3 +72,40 @@ def test_a_certificate_of_somebody_else(address: str, tmp_path: Path) -> None:
 def test_a_server_that_wants_tls(address: str) -> None:
     with pytest.raises(MasterError, match="no encryption"):
         open_master(f"{address}&sslmode=disable")
+
+
+# -- MariaDB --------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def sealed(certificates: Certificates) -> Iterator[str]:
+    """The address of a table whose reader, `cautious`, comes by TLS or not at all."""
+    server = MariadbServer(ssl_cert=str(certificates.certificate), ssl_key=str(certificates.key))
+    server.execute(
+        "CREATE TABLE r (id int PRIMARY KEY, price int)",
+        "INSERT INTO r SELECT seq, seq FROM seq_1_to_9",
+        "CREATE USER cautious@'127.0.0.1' REQUIRE SSL",
+        "GRANT SELECT ON shop.* TO cautious@'127.0.0.1'",
+    )
+    yield f"mariadb://cautious@127.0.0.1:{server.port}/shop?table=r"
+    server.remove()
+
+
+def test_mariadb_by_a_certificate_that_is_known(sealed: str, certificates: Certificates) -> None:
+    known = quote(str(certificates.authority), safe="")
+    with open_master(f"{sealed}&ssl_ca={known}&ssl_verify_identity=true") as master:
+        assert master.num_rows == 9
+        used = server_of(master).ask("SHOW SESSION STATUS LIKE 'Ssl_cipher'")
+        assert used.column(1)[0].as_py()
+
+
+def test_mariadb_by_a_certificate_of_somebody_else(sealed: str, tmp_path: Path) -> None:
+    other = make_certificates(tmp_path).authority
+    with pytest.raises(MasterError, match="ssl_ca=") as refused:
+        open_master(f"{sealed}&ssl_ca={other}&ssl_verify_cert=true")
+    assert "127.0.0.1" in str(refused.value)
+
+
+def test_a_mariadb_that_wants_tls(sealed: str) -> None:
+    with pytest.raises(MasterError, match="Access denied"):
+        open_master(f"{sealed}&ssl_disabled=true")
