@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -21,6 +22,8 @@ from penstock.pipeline.stopping import Stopping
 from penstock.spark.timed_reads import Patience
 
 _POLL = 0.2
+_CAUSE = "Caused by: "
+_RAISED = re.compile(r"(?!py4j\.)(: )?[\w.$]+(Error|Exception): ")
 
 
 class PipelineFailedError(PenstockError, RuntimeError):
@@ -152,9 +155,13 @@ def _tell(query: StreamingQuery, told: set[tuple[str, int]], seen: Callable[[Any
 
 
 def _reason(said: str) -> str:
-    """What went wrong, of all that Spark says: our own words where there are any."""
+    """What went wrong, of all that Spark says: our own words where there are any, else the last
+    cause that is told.
+    """
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     ours = [line for line in lines if line.startswith("penstock.errors.")]
     if ours:
         return ours[-1].partition(": ")[2]
-    return lines[0] if lines else "the query ended by an error"
+    causes = [line.removeprefix(_CAUSE) for line in lines if line.startswith(_CAUSE)]
+    raised = [line.removeprefix(": ") for line in lines if _RAISED.match(line)]
+    return next(iter([*causes[-1:], *raised[-1:], *lines]), "the query ended by an error")
