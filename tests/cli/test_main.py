@@ -191,7 +191,7 @@ def examples(command: list[str]) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("command", "count"), [(["master", "build"], 3), (["bench", "join"], 3)], ids=str
+    ("command", "count"), [(["master", "build"], 4), (["bench", "join"], 3)], ids=str
 )
 def test_examples_are_whole_when_pasted(command: list[str], count: int) -> None:
     """No line is broken but where a backslash says so, and every option is one that exists."""
