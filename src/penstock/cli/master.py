@@ -48,9 +48,9 @@ A folder of Parquet files, a key of two columns, larger pages:
 
     penstock master build sales/ sales.arrow --key store,day --page-bytes 1MiB
 
-A table of a database, some of its columns:
+A table of a database:
 
-    penstock master build 'postgresql://me@db/shop?table=products&columns=price' \\
+    penstock master build 'postgresql://me@db/shop?table=products' \\
         products.arrow --key id
 """
 _VERIFY_HELP = """
