@@ -50,8 +50,8 @@ A folder of Parquet files, a key of two columns, larger pages:
 
 A table of a database:
 
-    penstock master build 'postgresql://me@db/shop?table=products' \\
-        products.arrow --key id
+    penstock master build 'postgresql://me@db/shop?table=shops' shops.arrow \\
+        --key id
 """
 _VERIFY_HELP = """
 Read every page and check checksums, row counts, key order and fences.
