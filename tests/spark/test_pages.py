@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shlex
-import threading
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -110,7 +109,8 @@ def tidy(server: Any, *, has_roles: bool) -> None:
 
 
 def run(pipeline: Pipeline, spark: SparkSession) -> None:
-    wait(start(prepare(pipeline, spark)), threading.Event(), lambda progress: None)
+    prepared = prepare(pipeline, spark)
+    wait(start(prepared), prepared.stopping, lambda progress: None)
 
 
 def expected(page: Page, pipeline: Pipeline) -> tuple[Counter[Any], Counter[Any]]:
