@@ -74,10 +74,6 @@ class ServerProcess:
                 raise AssertionError(self.log.read_text(errors="replace")[-3000:])
             time.sleep(0.05)
 
-    def signal(self, number: signal.Signals) -> None:
-        assert self._process is not None
-        self._process.send_signal(number)
-
     def end(self, number: signal.Signals, *, with_children: bool = False) -> None:
         """Send the signal, and wait until the server is gone."""
         if self._process is None:
