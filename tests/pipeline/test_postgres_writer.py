@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
@@ -77,3 +78,29 @@ def test_what_was_not_committed_is_not_there(postgres: PostgresServer) -> None:
         writer.commit()
         writer.add(name, ROWS)
     assert postgres.ask(f"SELECT * FROM {name}").num_rows == 2
+
+
+@pytest.mark.parametrize("role", ["visitor", "reader"])
+def test_what_trying_again_would_not_mend(postgres: PostgresServer, role: str) -> None:
+    postgres.execute(
+        f"DROP ROLE IF EXISTS {role}",
+        f"CREATE ROLE {role} LOGIN",
+        "REVOKE CREATE ON SCHEMA public FROM PUBLIC",
+    )
+    if role == "reader":
+        postgres.execute("ALTER ROLE reader SET default_transaction_read_only = on")
+    other = address(postgres.port, "t")
+    other = replace(other, server=other.server.replace("penstock@", f"{role}@"))
+    why = "permission denied" if role == "visitor" else "read-only transaction"
+    with pytest.raises(MasterError, match=why) as refused, writer_to(other) as writer:
+        writer.add(next_name(), ROWS, make=True)
+    assert not isinstance(refused.value, ServerAwayError)
+
+
+def test_a_deadlock_is_tried_again(postgres: PostgresServer) -> None:
+    raised = "DO $$ BEGIN RAISE 'deadlock detected' USING ERRCODE = '40P01'; END $$"
+    with (
+        pytest.raises(ServerAwayError, match="deadlock"),
+        writer_to(address(postgres.port, "t")) as writer,
+    ):
+        writer.do(raised)

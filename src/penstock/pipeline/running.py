@@ -15,6 +15,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from penstock.durations import parse_duration
 from penstock.errors import PenstockError
 from penstock.pipeline.definition import Pipeline
+from penstock.pipeline.holding import held
 from penstock.pipeline.sinks import BATCH, Target, target
 from penstock.pipeline.sources import stream
 from penstock.pipeline.steps import Enriched, counted_rows, enriched
@@ -57,7 +58,7 @@ def prepare(pipeline: Pipeline, spark: SparkSession) -> Prepared:
     targets = [target(sink, pipeline.name) for sink in pipeline.sink]
     dead = None
     if pipeline.dead_letters is not None:
-        dead = target(pipeline.dead_letters, f"{pipeline.name}_dead")
+        dead = target(pipeline.dead_letters, f"{pipeline.name}, dead letters")
     for one in [*targets, *([dead] if dead is not None else [])]:
         one.check(spark)
     return Prepared(pipeline, rows, targets, dead)
@@ -98,16 +99,14 @@ def write_batch(prepared: Prepared, rows: DataFrame, batch: str) -> None:
     """Write a micro-batch everywhere. Whatever an earlier attempt wrote is replaced, so that after
     a replay every row is in the sinks or among the dead letters, and never in both.
     """
-    rows.persist()
-    try:
-        known = Enriched(rows, prepared.rows.names)
+    targets = len(prepared.targets) + (prepared.dead is not None)
+    with held(rows, prepared.pipeline.checkpoint, targets) as answered:
+        known = Enriched(answered, prepared.rows.names)
         living = known.living(prepared.pipeline.columns)
         for one in prepared.targets:
             _write(one, living, batch)
         if prepared.dead is not None:
             _write(prepared.dead, known.dead(), batch)
-    finally:
-        rows.unpersist()
 
 
 def _write(to: Target, rows: DataFrame, batch: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import uuid
 from collections.abc import Iterator
 from typing import Any
@@ -10,7 +11,7 @@ import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, MapType, StructType
+from pyspark.sql.types import ArrayType, MapType, StringType, StructType
 
 from penstock.errors import SchemaError, ServerAwayError
 from penstock.masters.databases.address import TableAddress
@@ -42,7 +43,10 @@ class PostgresTarget:
         self._address, self.place = address, str(address)
         self._parts = address.parts
         self._name = ".".join(map(quoted, address.parts))
-        self._prefix = f"penstock_stage_{pipeline}_"[:50]
+        known = hashlib.blake2b(pipeline.encode(), digest_size=6).hexdigest()
+        self._prefix = f"penstock_stage_{known}_"
+        self._stages: list[str] = []
+        """Of attempts that were not finished."""
         self.described = f"{self.place}, a transaction for each micro-batch"
 
     def check(self, spark: SparkSession) -> None:
@@ -69,6 +73,9 @@ class PostgresTarget:
         stage = f"{self._prefix}{uuid.uuid4().hex[:12]}"
         address = self._address
         with writer_to(self._address) as writer:
+            for left in self._stages:
+                writer.do(f"DROP TABLE IF EXISTS {quoted(left)}")
+            self._stages = [stage]
             empty = schema.append(pa.field(_TASK, pa.string())).empty_table()
             writer.add(stage, empty, make=True)
             writer.commit()
@@ -79,11 +86,12 @@ class PostgresTarget:
         try:
             done = staged.collect()
         except PySparkException as error:
-            if "ServerAwayError" in str(error):
+            if "penstock.errors.ServerAwayError:" in str(error):
                 raise ServerAwayError(f"{self.place} went away while rows were written.") from error
             raise
         with writer_to(self._address) as writer:
             self._take_over(writer, stage, schema, [row[0] for row in done], batch)
+        self._stages = []
 
     def _take_over(
         self, writer: Writer, stage: str, schema: pa.Schema, tasks: list[str], batch: str
@@ -113,10 +121,14 @@ def _precision(t: pa.DataType) -> str:
 
 
 def _plain(field: Any) -> Any:
-    """A column that PostgreSQL can be sent: what is nested goes as JSON."""
+    """A column that PostgreSQL can be sent: what is nested goes as JSON, and a zero byte, which no
+    text of its can have, as the sign for what cannot be shown.
+    """
     column = F.col("`" + field.name.replace("`", "``") + "`")
     if isinstance(field.dataType, StructType | ArrayType | MapType):
         return F.to_json(column).alias(field.name)
+    if isinstance(field.dataType, StringType):
+        return F.replace(column, F.lit("\0"), F.lit("\ufffd")).alias(field.name)
     return column
 
 

@@ -18,6 +18,8 @@ _TIMEOUT = 600.0
 micro-batch."""
 _GRACE = 5.0
 _TOO_LONG = "57014"
+_TRIED_AGAIN = ("08", "57P", "53", "40")
+"""Classes of errors that are the server's or another transaction's, not the statement's."""
 
 
 class Writer:
@@ -79,7 +81,9 @@ def _told(error: Exception, place: str, stalled_for: float | None) -> MasterErro
         )
     said = " ".join(str(error).split()).partition(" Query was:")[0]
     state = str(getattr(error, "sqlstate", None) or "")
-    away = not (state or state_of_refusal(said)) or state.startswith(("08", "57P", "53"))
+    # The driver leaves the state out of some answers; of a lost connection it says another kind.
+    lost = type(error).__name__ == "OperationalError" and not (state or state_of_refusal(said))
+    away = lost or state.startswith(_TRIED_AGAIN)
     also = " Give it longer in the sink's server: &timeout=30m." if state == _TOO_LONG else ""
     return (ServerAwayError if away else MasterError)(f"{place} cannot be written to: {said}{also}")
 
