@@ -45,6 +45,8 @@ class SemiStreamJoin(Shares):
     """Whether the rows that wait for a page leave the window when it is read, all of them."""
     needs_whole_pages = False
     """Whether a page is read for more than the rows that wait for it."""
+    reads_unasked = False
+    """Whether pages are read that no row in the window waits for."""
 
     def __init__(
         self,
@@ -79,7 +81,7 @@ class SemiStreamJoin(Shares):
         self._cached_output = [names.index(n) for n in binding.columns]
         self._cached_key = [] if binding.meeting.exact else list(binding.master_key)
         self._version = master.version
-        self._by_keys = None if self.needs_whole_pages else key_look_ups(master)
+        self._by_keys = key_look_ups(type(self), master, plan.title)
 
     def __repr__(self) -> str:
         return self.plan.describe(self)

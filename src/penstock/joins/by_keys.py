@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 import pyarrow as pa
 
+from penstock.errors import OptionError
 from penstock.keys import Int64s, Keys
 from penstock.masters.base import KeyLookUps, Master
 from penstock.rows import Slots
@@ -15,8 +16,17 @@ if TYPE_CHECKING:
     from penstock.joins.base import SemiStreamJoin
 
 
-def key_look_ups(master: Master) -> KeyLookUps | None:
-    """The master, if it finds single keys without reading their pages."""
+def key_look_ups(join: type[SemiStreamJoin], master: Master, title: str) -> KeyLookUps | None:
+    """The master, if it finds single keys without reading their pages and the join can use that."""
+    reads_pages = join.needs_whole_pages or join.reads_unasked
+    if reads_pages and getattr(master, "looks_up_only", False):
+        raise OptionError(
+            f"{title} reads whole pages of R, and {getattr(master, 'place', 'this master')} can "
+            "only be looked up key by key. Take ROOTJOIN, CACHEJOIN or HYBRIDJOIN; `penstock "
+            "master info` says what would give it pages."
+        )
+    if join.needs_whole_pages:
+        return None
     room = getattr(master, "look_up_nbytes", None)
     return cast(KeyLookUps, master) if room is not None and room(1) is not None else None
 

@@ -84,6 +84,8 @@ class Inlj(JoinPlan):
 class _InljOperator(SemiStreamJoin):
     """The loop without a window: rows in hand are read for and answered."""
 
+    reads_unasked = True
+
     def _begin_to_wait(
         self, batch: pa.RecordBatch, arrivals: Int64s, misses: Int64s, keys: Keys
     ) -> None:

@@ -95,6 +95,7 @@ class OptimisedXHybridJoin(JoinPlan):
 class _FilledCacheOperator(YieldingCache):
     """The loop behind a cache that is filled from the first page on, before any row is probed."""
 
+    reads_unasked = True
     _next_page = 0
     _full = False
 

@@ -68,6 +68,8 @@ class XHybridJoin(JoinPlan):
 class PinnedPagesOperator(SemiStreamJoin):
     """The loop with a disk buffer of some pages that change and `pinned_pages` that stay."""
 
+    reads_unasked = True
+
     def __init__(
         self,
         plan: JoinPlan,

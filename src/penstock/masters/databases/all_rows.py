@@ -20,8 +20,8 @@ def all_rows(uri: str) -> tuple[str, pa.Schema, Iterator[pa.RecordBatch]]:
         master.close()
         raise MasterError(
             f"{master.place} cannot be copied by its key ({', '.join(master.key)}), by which rows "
-            "can only be looked up. Name one with an order in the address (key=…); the copy's own "
-            "key can be another."
+            f"can only be looked up: {master.unordered} Or name a key with an order in the address "
+            "(key=…); the copy's own key can be another."
         )
 
     def batches() -> Iterator[pa.RecordBatch]:

@@ -313,6 +313,11 @@ class DatabaseMaster(Closeable):
         return pa.schema([self.schema.field(name) for name in self.key])
 
     @property
+    def unordered(self) -> str:
+        """Why rows are only looked up, and what would give them pages."""
+        return self._table.shape.unordered
+
+    @property
     def unique(self) -> bool:
         """Whether no two rows have one key."""
         return self._table.shape.unique
