@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructType
 
 from penstock.errors import MissingPackageError
-from penstock.pipeline.brokers import require_brokers
+from penstock.pipeline.brokers import require_brokers, require_topic
 from penstock.pipeline.definition import FilesSource, KafkaSource, Pipeline, SalesSource
 from penstock.pipeline.reading import PipelineError
 from penstock.spark.source import register
@@ -74,6 +74,7 @@ def _files(source: FilesSource, spark: SparkSession, *, keeps: bool) -> DataFram
 
 def _kafka(source: KafkaSource, spark: SparkSession, *, keeps: bool) -> DataFrame:
     require_brokers(source.servers)
+    require_topic(spark, source.servers, source.topic, source.options)
     reader = (
         spark.readStream.format("kafka")
         .option("kafka.bootstrap.servers", source.servers)
