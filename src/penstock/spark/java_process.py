@@ -42,7 +42,7 @@ def end_java() -> None:
     from pyspark import SparkContext
 
     # Every thread that talks to it would tell that it is gone.
-    logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)
+    logging.disable(logging.CRITICAL)
     counters = getattr(SparkContext._active_spark_context, "_accumulatorServer", None)
     if counters is not None:
         counters.handle_error = lambda *_: None

@@ -263,7 +263,8 @@ class MysqlCatalog:
                 rules = f"its key column {name!r} is {declared}, ordered as if filled with blanks"
             return (
                 f"{rules}, which is the server's own order. For pages, add a column in the order "
-                f"of code points, and make it the key: {self._ordered_column(name, column)}"
+                "of code points, and make it the key (for binlog=yes, STORED in the place of "
+                f"VIRTUAL): {self._ordered_column(name, column)}"
             )
         return ""
 
