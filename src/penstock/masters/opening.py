@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 import re
+from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from penstock.errors import MasterError
+from penstock.errors import MasterError, did_you_mean
 from penstock.masters.addresses import without_secrets
 from penstock.masters.databases.address import TableAddress, is_database
 from penstock.masters.databases.master import DatabaseMaster
 from penstock.masters.databases.opening import open_table
 from penstock.masters.lake import DeltaMaster, ParquetMaster
+from penstock.masters.lake.address import OURS as LAKE_PARAMETERS
 from penstock.masters.lake.address import LakeAddress, lake_address
 from penstock.masters.page_file import PageFileMaster
 from penstock.masters.stored_page_file import StoredPageFileMaster
@@ -49,7 +51,22 @@ def open_master(path: str | os.PathLike[str], **options: Any) -> OpenedMaster:
         if not path.lower().startswith("file://"):
             return StoredPageFileMaster(path, **options)
         path = unquote(urlsplit(path).path)
+    _require_known_parameters(os.fspath(path))
     return PageFileMaster(path, **options)
+
+
+def _require_known_parameters(path: str) -> None:
+    """Raise for a table's path with a parameter that means nothing; a name may have a ? in it."""
+    place, mark, query = path.partition("?")
+    if not mark or Path(path).exists() or not Path(place).exists():
+        return
+    names = [part.partition("=")[0] for part in query.split("&")]
+    unknown = next((name for name in names if name not in LAKE_PARAMETERS), "")
+    meant = did_you_mean(unknown, LAKE_PARAMETERS)
+    raise MasterError(
+        f"{place} is there, but {unknown!r} behind it says nothing.{meant}"
+        " A table is opened with its key: ?key=…; a page file knows its own."
+    )
 
 
 def shown_address(path: str) -> str:

@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from penstock.cli.master import app
+from penstock.errors import MasterError
 from penstock.masters import build_master, open_master
 from penstock.masters.lake.address import LakeAddress, lake_address
 from penstock.spark.reaching import Address, reference
@@ -112,3 +113,8 @@ def test_page_files_are_still_page_files(tmp_path: Path) -> None:
     build_master(pa.table({"id": [1]}), tmp_path / "r.arrow", "id")
     described = CliRunner().invoke(app, ["info", str(tmp_path / "r.arrow"), "--output", "json"])
     assert json.loads(described.stdout)["format_version"] >= 1
+
+
+def test_a_parameter_that_means_nothing(tmp_path: Path) -> None:
+    with pytest.raises(MasterError, match=r"'kye' behind it says nothing\. Did you mean 'key'"):
+        open_master(f"{tmp_path}?kye=id")
