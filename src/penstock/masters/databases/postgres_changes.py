@@ -11,7 +11,13 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.errors import MasterError
-from penstock.masters.databases.freshness import MOST_CHANGES, ChangedKeys, UpdatedAt
+from penstock.masters.databases.freshness import (
+    AHEAD,
+    LONG_AGO,
+    MOST_CHANGES,
+    ChangedKeys,
+    UpdatedAt,
+)
 from penstock.masters.databases.postgres_catalog import KeyColumn, PostgresCatalog, numbered, quoted
 from penstock.masters.databases.postgres_connection import PostgresConnection
 from penstock.masters.databases.sql_columns import SqlColumn, brought_in
@@ -35,6 +41,8 @@ SELECT c.relreplident::text AS kind,
         WHERE i.indrelid = c.oid
           AND CASE c.relreplident WHEN 'i' THEN i.indisreplident ELSE i.indisprimary END) AS columns
 FROM pg_class c WHERE c.oid = $1::oid"""
+
+_ZONE = "SELECT reset_val FROM pg_settings WHERE name = 'TimeZone'"
 
 
 class LogicalSlot:
@@ -85,22 +93,26 @@ def updated_at(
     base, keys = catalog.time_column(column), catalog.keys
     name, source = f"t.{quoted(column)}", catalog.source("t")
     here = pa.timestamp("us", "UTC") if base == "timestamptz" else pa.timestamp("us")
-    columns = [
-        *numbered(keys),
-        SqlColumn("at", base, here),
-    ]
+    columns = [*numbered(keys), SqlColumn("at", base, here), SqlColumn("clock", base, here)]
     listed = ", ".join(
         f"{k.of('t')}{'::text' * k.column.as_text} AS k{i}" for i, k in enumerate(keys)
     )
+    now = "statement_timestamp()"
+    if base == "timestamp":  # written by clocks of either zone
+        zone = str(server.ask(_ZONE)[0][0].as_py()).replace("'", "''")
+        now = f"greatest({now} AT TIME ZONE 'UTC', {now} AT TIME ZONE '{zone}')"
 
     def latest() -> datetime | None:
-        found: datetime | None = server.ask(f"SELECT max({name}) AS at FROM {source}")[0][0].as_py()
+        found: datetime | None = server.ask(
+            f"SELECT max({name}) AS at FROM {source} "
+            f"WHERE {name} BETWEEN '{LONG_AGO:%Y-%m-%d}' AND {now}"
+        )[0][0].as_py()
         return found
 
     def since(moment: datetime) -> pa.Table:
         rows = server.ask(
-            f"SELECT {listed}, {name} AS at FROM {source} WHERE {name} >= $1 ORDER BY {name} "
-            f"LIMIT {MOST_CHANGES + 1}",
+            f"SELECT {listed}, least({name}, {now} + interval '{AHEAD} s') AS at, {now} AS clock "
+            f"FROM {source} WHERE {name} >= $1 ORDER BY {name} LIMIT {MOST_CHANGES + 1}",
             pa.record_batch([pa.array([moment], pa.timestamp("us", "UTC")).cast(here)], ["at"]),
         )
         return brought_in(rows, columns, place)
