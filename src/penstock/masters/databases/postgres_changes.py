@@ -27,11 +27,12 @@ _CREATE = "SELECT slot_name::text FROM pg_create_logical_replication_slot($1, 'p
 _DROP = """
 SELECT pg_drop_replication_slot(slot_name)::text FROM pg_replication_slots WHERE slot_name = $1"""
 _STATE = f"{STATE} SELECT told FROM state"
-# Relation, insert, update, delete and truncate; begin and commit say nothing here.
+# Truncates; relations, inserts, updates and deletes where they are of the table or a part of it.
 _CHANGES = f"""{STATE}
 (SELECT data FROM pg_logical_slot_get_binary_changes(
   $3, NULL, NULL, 'proto_version', '1', 'publication_names', quote_ident($1))
- WHERE get_byte(data, 0) IN (82, 73, 85, 68, 84) LIMIT {MOST_CHANGES + 1})
+ WHERE get_byte(data, 0) = 84 OR get_byte(data, 0) IN (82, 73, 85, 68)
+   AND encode(substr(data, 2, 4), 'hex') = ANY(string_to_array($4, ',')) LIMIT {MOST_CHANGES + 1})
 UNION ALL SELECT convert_to(told, 'UTF8') FROM state"""
 _NO_SUCH = "42704"
 _ZONE = "SELECT reset_val FROM pg_settings WHERE name = 'TimeZone'"
@@ -62,7 +63,8 @@ class LogicalSlot:
         session = self._server.session()
         if session != self._session:
             return self._begun(session)
-        about = bound(self._publication, self._catalog.relation, self._slot)
+        numbers = ",".join(f"{number:08x}" for number in self._told_as)
+        about = bound(self._publication, self._catalog.relation, self._slot, numbers)
         try:
             *messages, state = self._server.ask(_CHANGES, about).column(0).to_pylist()
         except MasterError as error:
