@@ -292,6 +292,25 @@ def test_another_table_that_is_not_published(
         look()
 
 
+def test_what_an_error_loses_counts_as_all(
+    name: str, postgres: PostgresServer, opened: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    postgres.execute(f"CREATE PUBLICATION {name}_keys FOR TABLE {name} (id)")
+    feed = opened(name, publication=f"{name}_keys")._table.feed()
+    feed.poll()
+    postgres.execute(f"UPDATE {name} SET price = 0 WHERE id = 7")
+
+    def fails(*_: object) -> None:
+        raise MasterError("took too long")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("penstock.masters.databases.postgres_changes._typed_keys", fails)
+        with pytest.raises(MasterError, match="took too long"):
+            feed.poll()
+    assert feed.poll().columns is None
+    assert feed.poll() is None
+
+
 def test_what_no_publication_tells(name: str, postgres: PostgresServer, follow: Follow) -> None:
     postgres.execute(
         f"CREATE VIEW {name}_view AS SELECT * FROM {name}",

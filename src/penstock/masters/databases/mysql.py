@@ -102,9 +102,9 @@ class MysqlTable:
         def latest() -> datetime | None:
             known = f"{name} BETWEEN '{LONG_AGO:%Y-%m-%d}' AND {now}"
             where = " AND ".join([*self._conditions, known])
-            statement = f"SELECT CAST(MAX({name}) AS DATETIME(6)) AS at {source}{where}"
-            found: datetime | None = self._server.ask(statement, times[:1]).column(0)[0].as_py()
-            return found
+            last = f"{source}{where} ORDER BY {name} DESC LIMIT 1"
+            asked = self._server.ask(f"SELECT CAST({name} AS DATETIME(6)) AS at {last}", times[:1])
+            return next(iter(asked.column(0).to_pylist()), None)
 
         def since(moment: datetime) -> pa.Table:
             later = f"{name} >= '{moment:%Y-%m-%d %H:%M:%S.%f}'"

@@ -55,7 +55,7 @@ class LogicalSlot:
         self._slot = ""
         self._session = 0
         self._state = b""
-        self._told_as = self._looked_up()
+        self._told_as: frozenset[int] = frozenset()
         self.nbytes = 0
         self.described = f"logical slot of the publication {publication}"
 
@@ -63,19 +63,30 @@ class LogicalSlot:
         session = self._server.session()
         if session != self._session:
             return self._begun(session)
-        numbers = ",".join(f"{number:08x}" for number in self._told_as)
-        about = bound(self._publication, self._catalog.relation, self._slot, numbers)
+        # What is told now is not told again: where an error loses it, the next look says all.
+        before, self._state = self._state, b""
         try:
-            *messages, state = self._server.ask(_CHANGES, about).column(0).to_pylist()
+            *messages, state = self._asked()
         except MasterError as error:
             if getattr(error.__cause__, "sqlstate", None) != _NO_SUCH:
                 raise
             # The publication or the slot is gone, or was when something changed.
             return self._begun(session)
-        if state != self._state:
+        if state != before:
             self._told_as = self._looked_up()
             self._state = state
             return ChangedKeys(None)
+        found = self._found(messages)
+        self._state = state
+        return found
+
+    def _asked(self) -> list[bytes]:
+        numbers = ",".join(f"{number:08x}" for number in self._told_as)
+        about = bound(self._publication, self._catalog.relation, self._slot, numbers)
+        messages: list[bytes] = self._server.ask(_CHANGES, about).column(0).to_pylist()
+        return messages
+
+    def _found(self, messages: Sequence[bytes]) -> ChangedKeys | None:
         rows = _changed(messages, self._told_as, self._key)
         if rows is None or len(messages) > MOST_CHANGES:
             return ChangedKeys(None)

@@ -19,7 +19,7 @@ WITH RECURSIVE tree(oid) AS (
 STATE = f"""{_TREE}, near(oid) AS (
   SELECT oid FROM tree UNION SELECT a::oid FROM pg_partition_ancestors(to_regclass($2)) a),
 publication AS (SELECT p.oid, p.xmin FROM pg_publication p WHERE p.pubname = $1),
-state(told) AS (SELECT md5(concat_ws(';',
+state(told) AS (SELECT hashtextextended(concat_ws(';',
   (SELECT (p.oid, p.xmin)::text FROM publication p),
   (SELECT string_agg((c.oid, c.xmin, c.relfilenode)::text, ',' ORDER BY c.oid)
    FROM near n JOIN pg_class c ON c.oid = n.oid),
@@ -30,7 +30,7 @@ state(told) AS (SELECT md5(concat_ws(';',
    FROM publication p JOIN pg_publication_rel r ON r.prpubid = p.oid
    JOIN near n ON n.oid = r.prrelid),
   (SELECT string_agg((s.oid, s.xmin)::text, ',' ORDER BY s.oid)
-   FROM publication p JOIN pg_publication_namespace s ON s.pnpubid = p.oid))))"""
+   FROM publication p JOIN pg_publication_namespace s ON s.pnpubid = p.oid)), 0)::text)"""
 """A text, `told`, that is another one when a publication ($1), a table ($2), its parts or their
 files are: whatever changes rows, or what is told of them, without being told itself."""
 
