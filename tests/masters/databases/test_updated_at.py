@@ -96,3 +96,28 @@ def test_more_rows_of_one_time_than_are_told(postgres: PostgresServer, opened: A
     assert feed.poll().columns is None
     assert feed.poll().columns == [pa.array([7], pa.int64())]
     assert feed.poll() is None
+
+
+def leaves(master: Any, execute: Any, table: str, now: str) -> None:
+    """A row that its change takes out of the filter is told."""
+    feed = master._table.feed()
+    feed.poll()
+    execute(f"UPDATE {table} SET price = -7, at = {now} WHERE id = 7")
+    assert feed.poll().columns[0].to_pylist() == [7]
+
+
+def test_a_row_leaves_the_filter(
+    postgres: PostgresServer, opened: Any, shop: Shop, mariadb: MariadbServer
+) -> None:
+    table = next_name()
+    postgres.execute(
+        f"CREATE TABLE {table} (id bigint PRIMARY KEY, price int, at timestamptz)",
+        f"INSERT INTO {table} SELECT i, i, '2020-01-01' FROM generate_series(1, 30) i",
+        f"CREATE INDEX ON {table} (at)",
+    )
+    master = opened(table, updated_at="at", filter="price > 0")
+    leaves(master, postgres.execute, table, "clock_timestamp()")
+    table = shop.table("id bigint PRIMARY KEY, price int, at datetime(6), KEY (at)")
+    mariadb.execute(f"INSERT INTO {table} SELECT seq, seq, '2020-01-01' FROM seq_1_to_30")
+    master = shop.open(table, updated_at="at", filter="price > 0")
+    leaves(master, mariadb.execute, table, "now(6)")

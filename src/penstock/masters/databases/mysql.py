@@ -96,19 +96,19 @@ class MysqlTable:
         times = [SqlColumn(n, "datetime(6)", pa.timestamp("us")) for n in ("at", "clock")]
         columns = [*(k.column for k in self._keys), *times]
         keys = [f"{asked_as(k.column, k.name)} AS {k.name}" for k in self._keys]
-        # Not by the key's index, which statements are told to use otherwise.
+        # Not by the key's index, which statements are told to use otherwise; and not only the
+        # rows of the filter: a change may take one out of it.
         source = f"FROM {self._catalog.relation} WHERE "
 
         def latest() -> datetime | None:
-            known = f"{name} BETWEEN '{LONG_AGO:%Y-%m-%d}' AND {now}"
-            where = " AND ".join([*self._conditions, known])
+            where = f"{name} BETWEEN '{LONG_AGO:%Y-%m-%d}' AND {now}"
             last = f"{source}{where} ORDER BY {name} DESC LIMIT 1"
             asked = self._server.ask(f"SELECT CAST({name} AS DATETIME(6)) AS at {last}", times[:1])
             return next(iter(asked.column(0).to_pylist()), None)
 
         def since(moment: datetime) -> pa.Table:
             later = f"{name} >= '{moment:%Y-%m-%d %H:%M:%S.%f}'"
-            where = " AND ".join([*self._conditions, *self._known, later])
+            where = " AND ".join([*self._known, later])
             at = f"CAST(LEAST({name}, {now} + INTERVAL {AHEAD} SECOND) AS DATETIME(6)) AS at"
             listed = ", ".join([*keys, at, f"CAST({now} AS DATETIME(6)) AS clock"])
             tail = f" ORDER BY {name} LIMIT {MOST_CHANGES + 1}"

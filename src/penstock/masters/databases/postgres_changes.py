@@ -115,7 +115,8 @@ def updated_at(
 ) -> UpdatedAt:
     """The feed of a column of times."""
     base, keys = catalog.time_column(column), catalog.keys
-    name, source = f"t.{quoted(column)}", catalog.source("t")
+    # Not only the rows of the filter: a change may take one out of it.
+    name, source = f"t.{quoted(column)}", f"{catalog.relation} AS t"
     here = pa.timestamp("us", "UTC") if base == "timestamptz" else pa.timestamp("us")
     columns = [*numbered(keys), SqlColumn("at", base, here), SqlColumn("clock", base, here)]
     listed = ", ".join(
