@@ -445,3 +445,15 @@ def test_page_or_keys(products: str, opened: Open) -> None:
     assert all(p is not None for batch in out for p in batch.column("price").to_pylist())
     assert 1 <= master.reads.io_reads - before.io_reads <= 3
     assert many in (True, False)
+
+
+def test_blanks_in_what_libpq_is_told(postgres: PostgresServer) -> None:
+    schema = next_name()
+    postgres.execute(
+        f"CREATE SCHEMA {schema}", f"CREATE TABLE {schema}.only_here (id int PRIMARY KEY)"
+    )
+    server = f"{postgres.uri}?options=-c%20search_path%3D{schema}&application_name=my%20shop"
+    with open_master(f"{server}&table=only_here") as master:
+        assert master.schema.names == ["id"]
+        asked = postgres.ask("SELECT 1 FROM pg_stat_activity WHERE application_name = 'my shop'")
+        assert asked.num_rows == 1

@@ -20,7 +20,9 @@ _UNSEEN = 1.0
 before other transactions see it."""
 _SLACK = timedelta(seconds=10)
 """That a transaction may have been under way when it set the time and committed."""
-_LONG_AGO = datetime(1971, 1, 1, tzinfo=timezone.utc)
+AHEAD = 10
+"""Seconds by which a time may be later than the server's own before it is taken for wrong."""
+LONG_AGO = datetime(1971, 1, 1, tzinfo=timezone.utc)
 MOST_CHANGES = 50_000
 """Changed keys that are told one by one; where there are more, anything may have changed."""
 
@@ -51,7 +53,7 @@ def in_utc(moment: datetime) -> datetime:
 
 def _changes(rows: pa.Table) -> list[tuple[int, int]]:
     """The code and the time of each row: a change that was told is not told again."""
-    *keys, times = (column.combine_chunks() for column in rows.columns)
+    *keys, times, _ = (column.combine_chunks() for column in rows.columns)
     stamps = times.cast(pa.int64()).to_pylist()
     return list(zip(codes_of(keys).tolist(), stamps, strict=True))
 
@@ -60,12 +62,16 @@ class UpdatedAt:
     """Keys of rows whose time is later than what was seen. Deleted rows are not seen.
 
     Rows are asked for again for some seconds, since a transaction sets the time before it commits.
+    What was seen is never later than the server's own time, so that a row with a time in the
+    future hides no other; it counts as changed at every look.
 
     Args:
         column: its name.
-        latest: asks for the latest time in the table; None where it has no rows.
+        latest: asks for the latest time in the table from `LONG_AGO` to the server's own; None
+            where there is none.
         since: asks for keys and times of the rows from a time on, the earliest first, at most one
-            more than `MOST_CHANGES`.
+            more than `MOST_CHANGES`, and the server's own time behind each. Times that are more
+            than `AHEAD` later than that come as so much later.
     """
 
     def __init__(
@@ -82,7 +88,7 @@ class UpdatedAt:
 
     def poll(self) -> ChangedKeys | None:
         if self._since is None:
-            self._since = in_utc(self._latest() or _LONG_AGO) - _SLACK
+            self._since = in_utc(self._latest() or LONG_AGO) - _SLACK
             self._told = set(_changes(self._rows_since(self._since)))
             return ChangedKeys(None)
         rows = self._rows_since(self._since)
@@ -90,8 +96,11 @@ class UpdatedAt:
             return None
         changes, before = _changes(rows), self._told
         self._told = set(changes)
-        *keys, times = (column.combine_chunks() for column in rows.columns)
-        self._since = max(self._since, in_utc(times[-1].as_py()) - _SLACK)
+        *keys, times, now = (column.combine_chunks() for column in rows.columns)
+        seen = min(in_utc(times[-1].as_py()), in_utc(now[-1].as_py()))
+        if rows.num_rows > MOST_CHANGES:
+            seen = in_utc(self._latest() or seen)
+        self._since = max(self._since, seen - _SLACK)
         if rows.num_rows > MOST_CHANGES:
             return ChangedKeys(None)
         new = pa.array([change not in before for change in changes])

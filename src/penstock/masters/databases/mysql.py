@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from datetime import datetime
 from functools import partial
 
@@ -13,7 +12,13 @@ import pyarrow as pa
 from penstock.errors import OptionError
 from penstock.keys import Int64s
 from penstock.masters.databases.address import TableAddress
-from penstock.masters.databases.freshness import MOST_CHANGES, ChangeFeed, UpdatedAt
+from penstock.masters.databases.freshness import (
+    AHEAD,
+    LONG_AGO,
+    MOST_CHANGES,
+    ChangeFeed,
+    UpdatedAt,
+)
 from penstock.masters.databases.mysql_binlog import BinlogFeed
 from penstock.masters.databases.mysql_catalog import MysqlCatalog, quoted
 from penstock.masters.databases.mysql_connection import MysqlConnection
@@ -82,23 +87,30 @@ class MysqlTable:
             return self._followed[-1]
         if self._updated_at is None:
             return None
-        name = quoted(self._updated_at)
+        name = f"{self._catalog.relation}.{quoted(self._updated_at)}"
         time = self._catalog.time_column(self._updated_at)
-        columns = [*(k.column for k in self._keys), replace(time, name="at")]
+        now = "UTC_TIMESTAMP(6)"
+        if not time.type.tz:  # written by clocks of either zone
+            there = f"CONVERT_TZ({now}, '+00:00', @@global.time_zone)"
+            now = f"GREATEST({now}, COALESCE({there}, {now}))"
+        times = [SqlColumn(n, "datetime(6)", pa.timestamp("us")) for n in ("at", "clock")]
+        columns = [*(k.column for k in self._keys), *times]
         keys = [f"{asked_as(k.column, k.name)} AS {k.name}" for k in self._keys]
-        # Not by the key's index, which statements are told to use otherwise.
+        # Not by the key's index, which statements are told to use otherwise; and not only the
+        # rows of the filter: a change may take one out of it.
         source = f"FROM {self._catalog.relation} WHERE "
 
         def latest() -> datetime | None:
-            where = " AND ".join(self._conditions) or "TRUE"
-            asked = self._server.ask(f"SELECT MAX({name}) AS at {source}{where}", columns[-1:])
-            found: datetime | None = asked.column(0)[0].as_py()
-            return found
+            where = f"{name} BETWEEN '{LONG_AGO:%Y-%m-%d}' AND {now}"
+            last = f"{source}{where} ORDER BY {name} DESC LIMIT 1"
+            asked = self._server.ask(f"SELECT CAST({name} AS DATETIME(6)) AS at {last}", times[:1])
+            return next(iter(asked.column(0).to_pylist()), None)
 
         def since(moment: datetime) -> pa.Table:
             later = f"{name} >= '{moment:%Y-%m-%d %H:%M:%S.%f}'"
-            where = " AND ".join([*self._conditions, *self._known, later])
-            listed = ", ".join([*keys, f"{name} AS at"])
+            where = " AND ".join([*self._known, later])
+            at = f"CAST(LEAST({name}, {now} + INTERVAL {AHEAD} SECOND) AS DATETIME(6)) AS at"
+            listed = ", ".join([*keys, at, f"CAST({now} AS DATETIME(6)) AS clock"])
             tail = f" ORDER BY {name} LIMIT {MOST_CHANGES + 1}"
             return self._server.ask(f"SELECT {listed} {source}{where}{tail}", columns)
 

@@ -302,7 +302,7 @@ class PostgresCatalog:
                 "be a timestamp, with time zone or without."
             )
         column = f"t.{quoted(name)}"
-        plan = self._plan(f"SELECT 1 FROM {self.source('t')} WHERE {column} >= now()::{base}")
+        plan = self._plan(f"SELECT 1 FROM {self.relation} AS t WHERE {column} >= now()::{base}")
         if any(_reads_everything(node) for node in _nodes(plan)):
             raise MasterError(
                 f"{self._place} has no index on {name!r}, so each look for changes would read the "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 import pyarrow as pa
 
@@ -182,11 +182,16 @@ def _driver_errors() -> tuple[type[Exception], ...]:
 
 
 def with_defaults(uri: str) -> str:
-    """The URI with what libpq should know where it says nothing else."""
+    """The URI with what libpq should know where it says nothing else.
+
+    >>> with_defaults("postgresql://db/shop?options=-c%20jit%3Doff").partition("&")[0]
+    'postgresql://db/shop?options=-c%20jit%3Doff'
+    """
     parts = urlsplit(uri)
     given = parse_qsl(parts.query, keep_blank_values=True)
     named = {name for name, _ in given}
-    query = urlencode([*given, *((n, v) for n, v in _DEFAULTS.items() if n not in named)])
+    wanted = [*given, *((n, v) for n, v in _DEFAULTS.items() if n not in named)]
+    query = urlencode(wanted, quote_via=quote)  # to libpq a + is no blank
     return (
         urlunsplit(parts._replace(query=query))
         if parts.netloc
