@@ -7,9 +7,9 @@ import re
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from penstock.errors import MasterError
+from penstock.errors import MasterError, OptionError
 from penstock.masters.addresses import without_secrets
-from penstock.masters.databases.address import TableAddress, is_database
+from penstock.masters.databases.address import TableAddress, is_database, refuse_odd_address
 from penstock.masters.databases.master import DatabaseMaster
 from penstock.masters.databases.opening import open_table
 from penstock.masters.lake import DeltaMaster, ParquetMaster
@@ -39,6 +39,7 @@ def open_master(path: str | os.PathLike[str], **options: Any) -> OpenedMaster:
             f"a master is opened by the path of its page file, not by a {type(path).__name__}. For "
             "a table in memory use MemoryMaster(table, key=…); to make a file use build_master."
         )
+    refuse_odd_address(str(path))
     if isinstance(path, str) and is_database(path):
         return open_table(path, **options)
     key, columns = options.get("key"), options.get("columns")
@@ -61,7 +62,10 @@ def shown_address(path: str) -> str:
     's3://***@bucket/products.arrow'
     """
     if is_database(path):
-        return str(TableAddress.parse(path))
+        try:
+            return str(TableAddress.parse(path))
+        except OptionError:  # whoever opens it says so
+            return without_secrets(path)
     lake = lake_address(path)
     return without_secrets(path) if lake is None else str(lake)
 

@@ -304,7 +304,7 @@ def _options(uri: str, place: str) -> dict[str, Any]:
     for name, value in parse_qsl(parts.query, keep_blank_values=True):
         if name not in _OPTIONS:
             raise OptionError(
-                f"{place}: the driver has no option {name!r}; there are {', '.join(_OPTIONS)}."
+                f"{place}: the driver has no such option; there are {', '.join(_OPTIONS)}."
                 f"{did_you_mean(name, _OPTIONS)}"
             )
         found[name] = _typed(name, value)
