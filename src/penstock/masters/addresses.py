@@ -76,6 +76,11 @@ def looks_like_database(text: str) -> bool:
     return apart is not None and apart.is_database
 
 
+def names_a_secret(text: str) -> bool:
+    """Whether there is a word such as `password=` or `token:` in it, whatever follows."""
+    return _WORD.search(unquote(text)) is not None
+
+
 def refuse_secrets(text: str, instead: str = "") -> None:
     """OptionError if a text looks like an address with a password; what is told is the scheme.
 

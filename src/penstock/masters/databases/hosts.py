@@ -15,8 +15,8 @@ _LABEL, _NAME = 63, 253
 def require_hosts(kind: str, netloc: str, pairs: Sequence[tuple[str, str]]) -> None:
     """OptionError of what can never be a server. A port is not told: it may be half a password."""
     listed = netloc.rpartition("@")[2].split(",")
-    if kind == "mysql" and len(listed) > 1:
-        raise OptionError("a mysql:// address has one host; this one has several, with commas.")
+    if kind != "postgresql" and len(listed) > 1:
+        raise OptionError(f"the {kind}:// address has commas; there is one host in it.")
     for host in listed:
         found = _HOST.fullmatch(host)
         if found is None:
@@ -43,6 +43,10 @@ def _require_name(kind: str, name: str) -> None:
             f"the {kind}:// address has a host of {len(name)} characters, {longest} between two "
             f"dots; there can be {_NAME} and {_LABEL}."
         )
+    try:
+        name.encode("idna")
+    except UnicodeError:
+        raise OptionError(f"the {kind}:// address has a host that is no name.") from None
     if any(c.isspace() or not c.isprintable() for c in name):
         raise OptionError(f"the {kind}:// address has a host with blanks in it.")
 
