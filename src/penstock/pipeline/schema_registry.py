@@ -20,7 +20,7 @@ PASSWORD = "PENSTOCK_REGISTRY_PASSWORD"
 """The variable of the environment that a password is in, on each machine that asks."""
 _SECONDS = 10.0
 """For each read; a whole answer, with all that it is sent on to, has the total."""
-_TOTAL_SECONDS = 30.0
+_TOTAL_SECONDS = 20.0
 _MOST_BYTES = 4 << 20
 _NO_ADDRESS = "registry: is no address of a schema registry; write http://host:8081."
 _ACCEPTED = "application/vnd.schemaregistry.v1+json, application/json"

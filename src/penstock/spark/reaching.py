@@ -104,7 +104,7 @@ def reference(master: Any) -> Reference:
     if isinstance(master, str | os.PathLike):
         text = os.fspath(master)
         if not isinstance(text, str) or not text.strip() or "\0" in text:
-            raise OptionError(f"master={master!r} is no path; give a path, a URI or a master.")
+            raise OptionError("master= is no path; give a path, a URI or a master.")
         refuse_odd_address(text)
         if is_database(text):
             _ = TableAddress.parse(text).name  # says here what is wrong with it
