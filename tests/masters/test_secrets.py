@@ -131,6 +131,13 @@ def test_keys_of_a_file_system() -> None:
     assert "s3cret" not in bare.name
 
 
+def test_brackets_that_do_not_close() -> None:
+    for uri in ("s3://KEY:]s3cret@bucket/x.arrow", "s3://[KEY/x.arrow", "file://[x/r.arrow"):
+        with pytest.raises(OptionError, match="brackets"):
+            penstock.open_master(uri)
+        assert "s3cret" not in shown_address(uri)
+
+
 @pytest.mark.parametrize(
     "address",
     [

@@ -7,7 +7,7 @@ import re
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from penstock.errors import MasterError, OptionError
+from penstock.errors import MasterError
 from penstock.masters.addresses import without_secrets
 from penstock.masters.databases.address import TableAddress, is_database, refuse_odd_address
 from penstock.masters.databases.master import DatabaseMaster
@@ -61,13 +61,11 @@ def shown_address(path: str) -> str:
     >>> shown_address("s3://key:secret@bucket/products.arrow")
     's3://***@bucket/products.arrow'
     """
-    if is_database(path):
-        try:
-            return str(TableAddress.parse(path))
-        except OptionError:  # whoever opens it says so
-            return without_secrets(path)
-    lake = lake_address(path)
-    return without_secrets(path) if lake is None else str(lake)
+    try:
+        shown = TableAddress.parse(path) if is_database(path) else lake_address(path)
+    except ValueError:  # whoever opens it says so
+        shown = None
+    return without_secrets(path) if shown is None else str(shown)
 
 
 def _open_lake(address: LakeAddress, options: dict[str, Any]) -> ParquetMaster | DeltaMaster:

@@ -171,6 +171,13 @@ def refuse_odd_address(text: str) -> None:
         refuse_secrets(text, _instead(SCHEMES[text.partition("://")[0].lower()]))
         return
     refuse_secrets(text)
+    if "://" in text:
+        try:
+            urlsplit(text)
+        except ValueError:
+            raise OptionError(
+                "the address has a host that cannot be; brackets are for numbers of IPv6, [::1]."
+            ) from None
     if looks_like_database(text):
         raise OptionError(
             "this looks like the address of a database, and is none that is known. Write "

@@ -113,7 +113,7 @@ def _parsed(text: str, has_key: bool) -> LakeAddress | None:
         return _made("delta", _local(place), ours)
     if _URI.match(text) and not text.lower().startswith("file://"):
         place, ours = _split(text)
-        path = urlsplit(place).path
+        path = "".join(re.split(r"[?#]", place)[0].partition("://")[2].partition("/")[1:])
         is_table = ours or has_key or path.endswith("/") or path.lower().endswith(".parquet")
         return _made("parquet", place, ours) if is_table else None
     if text.lower().startswith("file://"):
