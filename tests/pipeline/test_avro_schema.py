@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.pipeline.avro_messages import logical, messages, record, written
+from tests.pipeline.avro_messages import field, logical, messages, record, written
 
 from penstock.errors import SchemaError
 from penstock.pipeline import avro_schema
@@ -233,3 +233,69 @@ def test_a_field_that_was_renamed_clashes_too() -> None:
         for schema in (reader, record(logical("long", "timestamp-millis")))
     ]
     assert len(list(avro_schema.clashes(*parsed))) == 1
+
+
+def _deep(levels: int) -> Any:
+    t: Any = "long"
+    for _ in range(levels):
+        t = {"type": "array", "items": t}
+    return t
+
+
+def _wide(levels: int) -> dict[str, Any]:
+    """Each record has the one before twice: a value of no bytes, and 2^levels nulls."""
+    fields = [field("r0", {"type": "record", "name": "R0", "fields": [field("a", "null")]})]
+    for n in range(1, levels):
+        twice = [field("a", f"R{n - 1}"), field("b", f"R{n - 1}")]
+        fields.append(field(f"r{n}", {"type": "record", "name": f"R{n}", "fields": twice}))
+    return {"type": "record", "name": "Row", "fields": fields}
+
+
+EMPTY = {"type": "record", "name": "E", "fields": []}
+THIN = {
+    "type": "record",
+    "name": "T",
+    "fields": [field("a", "long"), *(field(f"n{n}", "null") for n in range(1000))],
+}
+
+
+@pytest.mark.parametrize(
+    ("schema", "fault"),
+    [
+        (record({"type": "array", "items": "null"}), "x repeats a type that takes 0 bytes"),
+        (record({"type": "array", "items": EMPTY}), "x repeats a type that takes 0 bytes"),
+        (record({"type": "array", "items": {**FIXED, "size": 0}}), "takes 0 bytes"),
+        (record({"type": "array", "items": THIN}), "takes 1 bytes"),
+        (record({"type": "map", "values": {"type": "array", "items": "null"}}), "0 bytes"),
+        (record(["null", "Row"]), "x is a record within itself"),
+        (record({"type": "map", "values": "Row"}), "x[] is a record within itself"),
+        (record(_deep(70)), "has types 72 deep"),
+        (record(_deep(320)), "is nested more than"),
+        ('{"type": "record", "name": "R", "fields": ' + "[" * 100_000, "is no JSON"),
+        (_wide(30), "types; 20,000 is the most"),
+        (record({**FIXED, "size": -1}), "size"),
+        (record({**MONEY, "precision": 10**9}), "precision"),
+        (record({**MONEY, "scale": "x"}), "scale"),
+    ],
+)
+def test_schemas_whose_values_have_no_bounds(schema: Any, fault: str) -> None:
+    """A decoder would be in them for ever, or as deep as the stack and deeper."""
+    text = schema if isinstance(schema, str) else json.dumps(schema)
+    with pytest.raises(SchemaError, match="the schema") as told:
+        avro_schema.for_reading(text, "the schema")
+    assert fault in str(told.value) or "is no Avro schema" in str(told.value)
+
+
+def test_schemas_that_are_large_and_have_bounds() -> None:
+    some = {"type": "map", "values": "null"}
+    avro_schema.for_reading(json.dumps(record({"type": "array", "items": some})), "it")
+    avro_schema.for_reading(json.dumps(record(_deep(50))), "it")
+    many = [field(f"f{n}", ["null", "string"]) for n in range(5000)]
+    avro_schema.for_reading(json.dumps({"type": "record", "name": "R", "fields": many}), "it")
+
+
+def test_a_default_that_is_none() -> None:
+    for t, default in (("bytes", "\u4e00"), (MONEY, "\u0001" * 20)):
+        schema = {"type": "record", "name": "R", "fields": [field("x", t, default=default)]}
+        with pytest.raises(SchemaError, match="default of x"):
+            avro_schema.for_reading(json.dumps(schema), "the schema")

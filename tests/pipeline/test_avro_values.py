@@ -210,6 +210,21 @@ def test_reasons(registry: Registry) -> None:
     assert registry.asked.count("/schemas/ids/99") == 1
 
 
+@pytest.mark.parametrize(
+    ("more", "value"),
+    [
+        ({"type": "array", "items": "null"}, b"\x02\x00" + b"\x80" * 8 + b"\x40\x00"),
+        (["null", "Sale"], b"\x02\x00\x02" * 100_000),
+    ],
+    ids=["items of no bytes", "a record within itself"],
+)
+def test_writers_that_would_never_end(registry: Registry, more: Any, value: bytes) -> None:
+    """What the reader skips is decoded too, without a limit of time or of depth."""
+    registry.add(1, {**SALE, "fields": [*SALE["fields"], field("more", more)]})
+    (row,) = by_registry(registry, framed(1, value))
+    assert row["why"].startswith("schema 1 of the registry: more ")
+
+
 def test_more_digits_than_the_writer_says(registry: Registry) -> None:
     """They are refused, though the reader has room for them; fastavro's own reader rounds."""
     wide, narrow = record({**MONEY, "precision": 12}), record(MONEY)

@@ -16,6 +16,7 @@ from penstock.budget import Size, format_bytes, parse_bytes
 from penstock.errors import BudgetError, OptionError, SchemaError, counted
 from penstock.joins.binding import Binding, On, OnMiss
 from penstock.joins.waits import MaxWait, WaitLimit
+from penstock.masters.addresses import without_secrets
 from penstock.masters.base import Master
 from penstock.masters.coarse_pages import CoarsePages, ReadUnits
 
@@ -81,8 +82,9 @@ class JoinPlan(ABC):
                 set back.
         """
         if isinstance(master, str | os.PathLike):
+            shown = without_secrets(str(master))
             raise SchemaError(
-                f"{str(master)!r} is a path; open it first: penstock.open_master({str(master)!r})."
+                f"{shown!r} is a path; open it first: penstock.open_master({shown!r})."
             )
         if not isinstance(stream_schema, pa.Schema):
             raise SchemaError(

@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit
 
 from penstock.errors import MasterError, did_you_mean
 from penstock.masters.addresses import without_secrets
-from penstock.masters.databases.address import TableAddress, is_database
+from penstock.masters.databases.address import TableAddress, is_database, refuse_odd_address
 from penstock.masters.databases.master import DatabaseMaster
 from penstock.masters.databases.opening import open_table
 from penstock.masters.lake import DeltaMaster, ParquetMaster
@@ -41,6 +41,7 @@ def open_master(path: str | os.PathLike[str], **options: Any) -> OpenedMaster:
             f"a master is opened by the path of its page file, not by a {type(path).__name__}. For "
             "a table in memory use MemoryMaster(table, key=…); to make a file use build_master."
         )
+    refuse_odd_address(str(path))
     if isinstance(path, str) and is_database(path):
         return open_table(path, **options)
     key, columns = options.get("key"), options.get("columns")
@@ -77,10 +78,11 @@ def shown_address(path: str) -> str:
     >>> shown_address("s3://key:secret@bucket/products.arrow")
     's3://***@bucket/products.arrow'
     """
-    if is_database(path):
-        return str(TableAddress.parse(path))
-    lake = lake_address(path)
-    return without_secrets(path) if lake is None else str(lake)
+    try:
+        shown = TableAddress.parse(path) if is_database(path) else lake_address(path)
+    except ValueError:  # whoever opens it says so
+        shown = None
+    return without_secrets(path) if shown is None else str(shown)
 
 
 def _open_lake(address: LakeAddress, options: dict[str, Any]) -> ParquetMaster | DeltaMaster:

@@ -24,6 +24,7 @@ from penstock.masters.aligned_reads import (
     use_direct,
 )
 from penstock.masters.base import Changes, PageNumbers
+from penstock.masters.databases.address import is_database, refuse_odd_address
 from penstock.masters.indexed_pages import IndexedPages
 from penstock.masters.info import MasterInfo
 from penstock.masters.kernel_queue import KernelQueue
@@ -112,6 +113,9 @@ class PageFileMaster(IndexedPages[_Version]):
     ) -> None:
         if threads < 1:
             raise MasterError(f"a page file is read with 1 thread or more, not {threads}.")
+        refuse_odd_address(str(path))
+        if is_database(str(path)):
+            raise MasterError("a database's table is no page file; use penstock.open_master.")
         self.path = Path(path).absolute()
         self._options = (direct, threads)
         self._reader = AlignedReader(threads)

@@ -186,9 +186,10 @@ def _refuse_options(csv: CsvOptions, what: str) -> None:
 
 def _open_distant(source: str | Path) -> Source | None:
     """A Delta table, whose folder has files that are no longer part of it, or what a URI names."""
-    from penstock.masters.databases.address import is_database
+    from penstock.masters.databases.address import is_database, refuse_odd_address
     from penstock.masters.lake.all_rows import all_rows, distant_table
 
+    refuse_odd_address(str(source))
     if is_database(str(source)):
         from penstock.masters.databases.all_rows import all_rows as all_rows_of_table
 

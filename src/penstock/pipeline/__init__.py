@@ -6,7 +6,8 @@
 | `reading` | a file into a definition; what is wrong with it, in words |
 | `paths` | relative paths, from where the file lies |
 | `sources` | the stream's DataFrame |
-| `avro_values`, `avro_schema`, `schema_registry` | Avro values of a topic |
+| `avro_values`, `avro_schema`, `avro_bounds` | Avro values of a topic |
+| `schema_registry`, `bounded_answers` | whom their schemas are asked of |
 | `steps` | enrichments, and the columns that are kept |
 | `sinks` | tables that a micro-batch is written to, in the place of its earlier attempt |
 | `running` | the query, and its end |

@@ -7,7 +7,6 @@ several types (but for int with long, and float with double).
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from decimal import Context, Decimal
 from typing import Any
@@ -18,6 +17,7 @@ from fastavro.read import LOGICAL_READERS
 from fastavro.schema import SchemaParseException, UnknownType
 
 from penstock.errors import SchemaError
+from penstock.pipeline.avro_bounds import load, require_bounds
 
 Parsed = Any
 """A schema as fastavro parsed it: names, lists for unions, and dictionaries."""
@@ -37,20 +37,22 @@ _WIDER = {frozenset({"int", "long"}): pa.int64(), frozenset({"float", "double"})
 _DIGITS = 38
 _EXACT = Context(prec=10_000)
 _DECIMAL = "penstock-decimal"
+_FAULTS = (KeyError, TypeError, ValueError, AttributeError, RecursionError)
 
 
 def parse(text: str, where: str) -> Parsed:
     """The record that a schema's JSON says; SchemaError of `where` if it says none."""
     try:
-        parsed = fastavro.parse_schema(json.loads(text))
-    except json.JSONDecodeError as error:
-        raise SchemaError(f"{where} is no JSON: {error}.") from error
+        parsed = fastavro.parse_schema(load(text, where))
+    except SchemaError:
+        raise
     except UnknownType as error:
         raise SchemaError(f"{where} has a type {error.name!r} that it does not define.") from error
-    except (SchemaParseException, KeyError, TypeError, ValueError, AttributeError) as error:
+    except (SchemaParseException, *_FAULTS) as error:
         raise SchemaError(f"{where} is no Avro schema: {error!r}.") from error
     if not isinstance(parsed, dict) or parsed["type"] not in ("record", "error"):
         raise SchemaError(f"{where} is no record, whose fields would be the columns.")
+    require_bounds(parsed, where)
     return parsed
 
 
@@ -171,8 +173,15 @@ def for_reading(text: str, where: str) -> Parsed:
     for t in [record, *record["__named_schemas"].values()]:
         for f in t.get("fields", []):
             if "default" in f:
-                f["default"] = _default(f["type"], f["default"], record["__named_schemas"])
+                f["default"] = _fitting(f, record["__named_schemas"], where)
     return record
+
+
+def _fitting(f: Parsed, named: dict[str, Parsed], where: str) -> Any:
+    try:
+        return _default(f["type"], f["default"], named)
+    except _FAULTS as error:
+        raise SchemaError(f"{where}: the default of {f['name']} is none of its type.") from error
 
 
 def _default(t: Parsed, said: Any, named: dict[str, Parsed]) -> Any:

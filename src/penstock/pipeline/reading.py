@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
 from penstock.errors import OptionError, PenstockError, did_you_mean
-from penstock.pipeline.definition import KafkaSource, Pipeline
+from penstock.masters.databases.address import TableAddress, refuse_odd_address
+from penstock.pipeline.definition import KafkaSource, Pipeline, PostgresSink
 from penstock.pipeline.paths import with_paths_of
 from penstock.pipeline.schema_registry import SchemaRegistry
 
@@ -112,6 +113,7 @@ def _require_sense(pipeline: Pipeline, where: str) -> None:
     faults: list[str] = []
     if isinstance(pipeline.source, KafkaSource):
         faults += _faults_of_format(pipeline.source)
+    faults += _faults_of_addresses(pipeline)
     waiting = [step for step in pipeline.enrich if step.max_wait is not None]
     if len(waiting) > 1:
         faults.append(
@@ -134,6 +136,22 @@ def _require_sense(pipeline: Pipeline, where: str) -> None:
             faults.append(f"{error} Or available-now.")
     if faults:
         raise PipelineError(f"{where} cannot be run:" + "".join(f"\n  {f}" for f in faults))
+
+
+def _faults_of_addresses(pipeline: Pipeline) -> Iterator[str]:
+    """Said before paths are made of them, which errors show."""
+    for number, step in enumerate(pipeline.enrich):
+        yield from _fault_of(f"enrich.{number}.master", refuse_odd_address, step.master)
+    for number, sink in enumerate(pipeline.sink):
+        if isinstance(sink, PostgresSink):
+            yield from _fault_of(f"sink.{number}.server", TableAddress.parse, sink.server)
+
+
+def _fault_of(name: str, check: Callable[[str], object], given: str) -> Iterator[str]:
+    try:
+        check(given)
+    except OptionError as error:
+        yield f"{name}: {error}"
 
 
 def _faults_of_format(source: KafkaSource) -> Iterator[str]:

@@ -12,7 +12,7 @@ from typing import Any
 from penstock.errors import OptionError
 from penstock.masters import Master, open_master
 from penstock.masters.addresses import without_secrets
-from penstock.masters.databases.address import TableAddress, is_database
+from penstock.masters.databases.address import TableAddress, is_database, refuse_odd_address
 from penstock.masters.databases.table import Walk
 from penstock.masters.lake.address import LakeAddress, lake_address
 from penstock.masters.opening import shown_address
@@ -104,7 +104,8 @@ def reference(master: Any) -> Reference:
     if isinstance(master, str | os.PathLike):
         text = os.fspath(master)
         if not isinstance(text, str) or not text.strip() or "\0" in text:
-            raise OptionError(f"master={master!r} is no path; give a path, a URI or a master.")
+            raise OptionError("master= is no path; give a path, a URI or a master.")
+        refuse_odd_address(text)
         if is_database(text):
             _ = TableAddress.parse(text).name  # says here what is wrong with it
         lake = None if text.startswith(SPARK_FILES) else lake_address(text)

@@ -110,8 +110,8 @@ def test_a_wrong_password_is_told_and_not_shown(
 @pytest.mark.parametrize(
     ("uri", "what"),
     [
-        ("mysql://u:secret@h/d?table=t", "the URI has a password"),
-        ("mysql://u@h/d?table=t&password=secret", "parameter 'password'"),
+        ("mysql://u:secret@h/d?table=t", "the mysql address has a password"),
+        ("mysql://u@h/d?table=t&password=secret", "the mysql address has a password"),
         ("mysql://u@h/d?table=t&ssl_cq=x", "no option 'ssl_cq'.*Did you mean 'ssl_ca'"),
         ("mysql://u@h/d?table=t&ssl_disabled=perhaps", "give true or false"),
         ("mysql://u@h/d?table=t&connect_timeout=0", "a whole number of seconds"),

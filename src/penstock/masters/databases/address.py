@@ -10,6 +10,8 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsp
 
 from penstock.durations import parse_duration
 from penstock.errors import OptionError, did_you_mean
+from penstock.masters.addresses import ADVICE, looks_like_database, refuse_secrets
+from penstock.masters.databases.hosts import require_hosts
 
 SCHEMES = {
     "postgresql": "postgresql",
@@ -25,6 +27,16 @@ TIMES = ("staleness", "timeout")
 SWITCHES = ("binlog",)
 OURS = ("table", *LISTS, "filter", *NUMBERS, *TIMES, "updated_at", "publication", *SWITCHES)
 """Parameters that are Penstock's; the others are the driver's."""
+LIBPQ = ("host", "hostaddr", "port", "dbname", "user", "passfile", "require_auth",
+         "channel_binding", "connect_timeout", "client_encoding", "options", "application_name",
+         "fallback_application_name", "keepalives", "keepalives_idle", "keepalives_interval",
+         "keepalives_count", "tcp_user_timeout", "replication", "gssencmode", "sslmode",
+         "requiressl", "sslnegotiation", "sslcompression", "sslcert", "sslkey", "sslkeylogfile",
+         "sslcertmode", "sslrootcert", "sslcrl", "sslcrldir", "sslsni", "requirepeer",
+         "ssl_min_protocol_version", "ssl_max_protocol_version", "min_protocol_version",
+         "max_protocol_version", "krbsrvname", "gsslib", "gssdelegation", "service", "servicefile",
+         "target_session_attrs", "load_balance_hosts", "ssl")  # fmt: skip
+"""Parameters that PostgreSQL's driver has, as its version 18 documents them, but for secrets."""
 _TIMEOUT = 60.0
 ON_OR_OFF = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
 _SECRET = re.compile(r"pass(?!file)|pwd|secret|token", re.IGNORECASE)
@@ -49,14 +61,27 @@ class TableAddress:
     @classmethod
     def parse(cls, uri: str) -> TableAddress:
         """Take a URI apart; raises OptionError for a password in it."""
-        parts = urlsplit(uri)
-        kind = SCHEMES.get(parts.scheme.lower())
+        kind = SCHEMES.get(uri.partition("://")[0].lower())
+        refuse_secrets(uri, _instead(kind))
         if kind is None:
             raise OptionError(
-                f"{parts.scheme}:// is no kind of server; there are {', '.join(sorted(SCHEMES))}."
+                f"this is no address of a server; there are {', '.join(sorted(SCHEMES))}. "
+                "Write postgresql://user@host/database?table=shop.products&key=id"
             )
+        if "#" in uri or "\0" in unquote(uri) or not uri.isprintable():
+            raise OptionError(
+                f"the {kind}:// address has a character that cannot be in one. Write # as %23."
+            )
+        try:
+            parts = urlsplit(uri)
+        except ValueError:
+            raise OptionError(
+                f"the {kind}:// address has no host that can be; a number of IPv6 is written in "
+                "brackets, [::1]."
+            ) from None
         pairs = parse_qsl(parts.query, keep_blank_values=True)
-        _refuse_secrets(kind, parts.password, pairs)
+        _refuse_parameters(kind, pairs)
+        require_hosts(kind, parts.netloc, pairs)
         ours = {name: value for name, value in pairs if name in OURS}
         theirs = [(name, value) for name, value in pairs if name not in OURS]
         server = urlunsplit(
@@ -137,20 +162,55 @@ def split_name(name: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _refuse_secrets(kind: str, password: str | None, pairs: Sequence[tuple[str, str]]) -> None:
-    secret = next((name for name, _ in pairs if _SECRET.search(name)), None)
-    if password is None and secret is None:
+def refuse_odd_address(text: str) -> None:
+    """OptionError of what looks like an address with a password, or like a database's and is none.
+
+    It would be a path otherwise, which errors show.
+    """
+    if is_database(text):
+        refuse_secrets(text, _instead(SCHEMES[text.partition("://")[0].lower()]))
         return
-    where = "the URI" if secret is None else f"the URI's parameter {secret!r}"
-    instead = (
+    refuse_secrets(text)
+    if "://" in text:
+        try:
+            urlsplit(text)
+        except ValueError:
+            raise OptionError(
+                "the address has a host that cannot be; brackets are for numbers of IPv6, [::1]."
+            ) from None
+    if looks_like_database(text):
+        raise OptionError(
+            "this looks like the address of a database, and is none that is known. Write "
+            "postgresql://user@host/database?table=shop.products&key=id, or mysql://…, with "
+            "nothing before it; a file whose name begins so is written ./name."
+        )
+
+
+def _instead(kind: str | None) -> str:
+    if kind is None:
+        return ""
+    where = (
         "the environment (PGPASSWORD), ~/.pgpass, a file named by passfile=…, or a service"
         if kind == "postgresql"
         else "the environment (MYSQL_PWD) or an option file named by read_default_file=…"
     )
-    raise OptionError(
-        f"{where} has a password, which would travel in plans and logs. Take it out; it is read "
-        f"from {instead}, on each machine that connects."
-    )
+    return f"It is read from {where}, on each machine that connects."
+
+
+def _refuse_parameters(kind: str, pairs: Sequence[tuple[str, str]]) -> None:
+    secret = next((name for name, _ in pairs if _SECRET.search(name)), None)
+    if secret is not None:
+        raise OptionError(
+            f"the {kind} address has a password in a parameter. {ADVICE} Take it out. "
+            f"{_instead(kind)}"
+        )
+    known = (*OURS, *LIBPQ)
+    unknown = next((n for n, _ in pairs if n not in known), None) if kind != "mysql" else None
+    if unknown is not None:
+        raise OptionError(
+            f"the {kind}:// address has a parameter that neither Penstock nor the driver has."
+            f"{did_you_mean(unknown, known)}"
+        )
 
 
 def _typed(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -303,9 +303,10 @@ def _options(uri: str, place: str) -> dict[str, Any]:
         found["port"] = parts.port or 3306
     for name, value in parse_qsl(parts.query, keep_blank_values=True):
         if name not in _OPTIONS:
+            hint = did_you_mean(name, _OPTIONS)
+            shown = f"option {name!r}" if hint else "such option"
             raise OptionError(
-                f"{place}: the driver has no option {name!r}; there are {', '.join(_OPTIONS)}."
-                f"{did_you_mean(name, _OPTIONS)}"
+                f"{place}: the driver has no {shown}; there are {', '.join(_OPTIONS)}.{hint}"
             )
         found[name] = _typed(name, value)
     if "read_default_file" not in found and (Path.home() / ".my.cnf").is_file():

@@ -39,6 +39,8 @@ _SETTINGS = (
     "SET bytea_output = 'hex'",
     "SET datestyle = 'ISO'",
 )
+_NO_PASSWORD, _NO_REPLICATION = "no password", "no replication"
+"""In the place of a state that says less."""
 _WHAT_TO_DO = {
     "42P01": "The table was renamed or dropped, or is in a schema that this user does not see.",
     "42703": "The column was renamed or dropped; open the master again without it.",
@@ -46,13 +48,17 @@ _WHAT_TO_DO = {
     "57014": "The statement took longer than timeout=…; raise it, or make pages smaller.",
     "53300": "The server has no connection left: there is one for each Python worker of Spark. "
     "Lower spark.executor.cores, raise max_connections, or put a pool in front.",
+    _NO_PASSWORD: "There is none for this server in PGPASSWORD, in ~/.pgpass or in a file that "
+    "passfile=… names, on this machine.",
+    _NO_REPLICATION: "A publication is followed by a role that may replicate: ALTER ROLE … "
+    "REPLICATION;",
     "28P01": "The password is wrong; it is read from PGPASSWORD or ~/.pgpass on this machine.",
     "28000": "This user may not log in from here (pg_hba.conf).",
     "3D000": "There is no such database on the server.",
 }
 _REFUSALS = {
     "password authentication failed": "28P01",
-    "no password supplied": "28P01",
+    "no password supplied": _NO_PASSWORD,
     "no pg_hba.conf entry": "28000",
     "too many clients": "53300",
     "remaining connection slots": "53300",
@@ -128,10 +134,12 @@ class PostgresConnection:
                 f"{self._place}: no answer for {self._timeout + _GRACE:.0f} s, and the connection "
                 "was cut. The network or the server hangs."
             )
-        if state == "" or state.startswith((*_AWAY, *_RETRIED)):
-            also = f" {_WHAT_TO_DO[state]}" if state in _WHAT_TO_DO else ""
-            return ServerAwayError(f"{self._place} cannot be asked: {said}{also}")
+        if "replication role" in said or "REPLICATION attribute" in said:
+            state = _NO_REPLICATION
         also = f" {_WHAT_TO_DO[state]}" if state in _WHAT_TO_DO else ""
+        said = said.rstrip(" .") + "."
+        if state == "" or state.startswith((*_AWAY, *_RETRIED)):
+            return ServerAwayError(f"{self._place} cannot be asked: {said}{also}")
         kind = SchemaError if state in ("42703", "42804", "42883") else MasterError
         return kind(f"{self._place}: {said}{also}")  # type: ignore[return-value]
 

@@ -21,7 +21,7 @@ _DELTA = re.compile(r"delta(\+[A-Za-z][A-Za-z0-9+.-]*)?:", re.IGNORECASE)
 _MAGIC = b"PAR1"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class LakeAddress:
     """A table of a lake: what an address says, apart."""
 
@@ -39,7 +39,9 @@ class LakeAddress:
     @property
     def name(self) -> str:
         """The table's own name, for people and metrics."""
-        return Path(self.place.partition("?")[0] if not self.is_local else self.place).stem
+        if self.is_local:
+            return Path(self.place).stem
+        return Path(without_secrets(self.place).partition("?")[0]).stem
 
     @property
     def text(self) -> str:
@@ -50,6 +52,9 @@ class LakeAddress:
         if self.kind == "delta":
             place = f"delta://{quote(place)}" if self.is_local else f"delta+{place}"
         return place + (("&" if "?" in place else "?") + ours if ours else "")
+
+    def __repr__(self) -> str:
+        return f"LakeAddress({self.kind}, {str(self)!r})"
 
     def __str__(self) -> str:
         """The address without what is secret in it."""
@@ -81,7 +86,7 @@ def lake_address(
     """The table of a lake that an address means; None if it means something else.
 
     >>> lake_address("s3://bucket/products/?key=id&region=eu-west-1")
-    LakeAddress(kind='parquet', place='s3://bucket/products/?region=eu-west-1', key=('id',), ...)
+    LakeAddress(parquet, 's3://bucket/products/?key=id')
     >>> lake_address("delta:///data/products?key=shop,day").kind
     'delta'
     >>> lake_address("s3://bucket/products.arrow") is None
@@ -108,7 +113,7 @@ def _parsed(text: str, has_key: bool) -> LakeAddress | None:
         return _made("delta", _local(place), ours)
     if _URI.match(text) and not text.lower().startswith("file://"):
         place, ours = _split(text)
-        path = urlsplit(place).path
+        path = "".join(re.split(r"[?#]", place)[0].partition("://")[2].partition("/")[1:])
         is_table = ours or has_key or path.endswith("/") or path.lower().endswith(".parquet")
         return _made("parquet", place, ours) if is_table else None
     if text.lower().startswith("file://"):
