@@ -10,6 +10,7 @@ from tests.servers.postgres import PostgresServer
 from tests.servers.tables import next_name
 
 from penstock.errors import MasterError
+from penstock.masters.databases.opening import open_table
 
 Follow = Callable[[str], Callable[[], Any]]
 
@@ -334,3 +335,15 @@ def test_names_that_have_to_be_quoted(opened: Any, postgres: PostgresServer) -> 
     feed.poll()
     postgres.execute(f'INSERT INTO "{name} My" VALUES (3)')
     assert feed.poll().columns[0].to_pylist() == [3]
+
+
+def test_a_role_that_may_not_replicate(name: str, postgres: PostgresServer) -> None:
+    postgres.execute(
+        f"CREATE ROLE {name}_reader LOGIN",
+        f"GRANT SELECT ON {name} TO {name}_reader",
+        f"CREATE PUBLICATION {name}_plain FOR TABLE {name}",
+    )
+    server = postgres.uri.replace("penstock@", f"{name}_reader@")
+    with pytest.raises(MasterError, match=r"ALTER ROLE … REPLICATION;") as refused:
+        open_table(f"{server}?table={name}&key=id&publication={name}_plain")
+    assert "Grant this user SELECT" not in str(refused.value)
