@@ -15,7 +15,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 from penstock.durations import parse_duration
 from penstock.errors import PenstockError
 from penstock.pipeline.definition import Pipeline
-from penstock.pipeline.sinks import BATCH, Target, target
+from penstock.pipeline.own_names import require_names
+from penstock.pipeline.sinks import Target, target
 from penstock.pipeline.sources import stream
 from penstock.pipeline.steps import Enriched, counted_rows, enriched
 from penstock.pipeline.stopping import Stopping
@@ -49,11 +50,7 @@ class Prepared:
 def prepare(pipeline: Pipeline, spark: SparkSession) -> Prepared:
     """Reach the source, every master and every sink; raises what is wrong, and writes nothing."""
     rows = enriched(pipeline, stream(pipeline, spark))
-    columns = rows.living(pipeline.columns).columns
-    if BATCH in columns:
-        from penstock.pipeline.reading import PipelineError
-
-        raise PipelineError(f"columns: {BATCH!r} is the pipeline's own; rename that column.")
+    require_names(rows.living(pipeline.columns).columns, pipeline)
     targets = [target(sink, pipeline.name) for sink in pipeline.sink]
     dead = None
     if pipeline.dead_letters is not None:

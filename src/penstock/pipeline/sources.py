@@ -9,28 +9,36 @@ from pyspark.sql.types import StringType, StructType
 from penstock.errors import MissingPackageError
 from penstock.pipeline.brokers import require_brokers
 from penstock.pipeline.definition import FilesSource, KafkaSource, Pipeline, SalesSource
+from penstock.pipeline.own_names import UNREADABLE, WHY, refuse_own_names, repeated
 from penstock.pipeline.reading import PipelineError
 from penstock.spark.source import register
-
-UNREADABLE = "_unreadable"
-"""The column with the text of a row that is not what the columns say; null of all others."""
-WHY = "_unreadable_why"
-"""The column with the reason, of sources that know more than one."""
 
 
 def stream(pipeline: Pipeline, spark: SparkSession) -> DataFrame:
     """The rows of the source. Where dead letters have a place, rows that cannot be read have their
     text in a column of its own; otherwise the first of them ends the query.
     """
-    source = pipeline.source
+    source, keeps = pipeline.source, pipeline.dead_letters is not None
     if isinstance(source, KafkaSource):
-        return _kafka(source, spark, keeps=pipeline.dead_letters is not None)
+        return _kafka(source, spark, keeps=keeps)
     if isinstance(source, FilesSource):
-        return _files(source, spark, keeps=pipeline.dead_letters is not None)
+        return _files(source, spark, keeps=keeps)
     return _sales(source, spark)
 
 
 def _columns(declared: str) -> StructType:
+    found = _declared(declared)
+    twice = repeated(found.names)
+    if twice:
+        raise PipelineError(
+            f"source.columns: {', '.join(map(repr, twice))} have one name to Spark; each may be "
+            "there once."
+        )
+    refuse_own_names(found.names, "source.columns")
+    return found
+
+
+def _declared(declared: str) -> StructType:
     try:
         found = StructType.fromDDL(declared)
         assert isinstance(found, StructType)
@@ -59,7 +67,9 @@ def _files(source: FilesSource, spark: SparkSession, *, keeps: bool) -> DataFram
                 f"source.columns: is missing. {source.kind.upper()} files do not tell the types of "
                 "their columns: 'product_id BIGINT, quantity INT'."
             )
-        return reader.schema(spark.read.parquet(source.path).schema).parquet(source.path)
+        found = spark.read.parquet(source.path).schema
+        refuse_own_names(found.names, "source")
+        return reader.schema(found).parquet(source.path)
     schema = _columns(source.columns)
     if source.kind == "parquet":
         return reader.schema(schema).parquet(source.path)
@@ -88,6 +98,7 @@ def _kafka(source: KafkaSource, spark: SparkSession, *, keeps: bool) -> DataFram
         from penstock.pipeline.avro_values import AvroValues, avro_rows
 
         values = AvroValues.of(source.avro_schema, source.registry, f"{source.topic}-value")
+        refuse_own_names((f.name for f in values.columns), "source.schema")
         return avro_rows(reader.load(), values, [UNREADABLE, WHY] if keeps else [])
     assert source.columns is not None
     schema = _columns(source.columns)
