@@ -83,6 +83,15 @@ def test_the_smallest() -> None:
             "source.registry: the address has a password",
         ),
         ({"source": {**AVRO, "registry": "h:8081"}}, "source.registry: is no address"),
+        (
+            {"enrich": [{**PRODUCTS, "name": "a"}, {**PRODUCTS, "name": "a"}]},
+            "enrich.1.name: 'a' is enrich.0's name; give it another.",
+        ),
+        (
+            {"enrich": [{**PRODUCTS, "name": "enrich.1"}, PRODUCTS]},
+            "enrich.1.name: 'enrich.1' is enrich.0's name",
+        ),
+        ({"enrich": [{**PRODUCTS, "name": "source"}]}, "enrich.0.name: 'source' is the source's"),
         ({"spark": {"jar": []}}, "spark.jar: there is no such key. Did you mean 'jars'?"),
     ],
 )

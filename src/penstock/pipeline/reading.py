@@ -13,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 from penstock.errors import OptionError, PenstockError, did_you_mean
 from penstock.pipeline.definition import KafkaSource, Pipeline
 from penstock.pipeline.paths import with_paths_of
+from penstock.pipeline.places import shared_places
 from penstock.pipeline.schema_registry import SchemaRegistry
 
 if sys.version_info >= (3, 11):
@@ -41,11 +42,15 @@ def read_pipeline(path: str | os.PathLike[str]) -> Pipeline:
         raise PipelineError(f"cannot read {file}: {error}.") from error
     except tomllib.TOMLDecodeError as error:
         raise PipelineError(f"{file} is no TOML: {error}.") from error
-    return with_paths_of(file.absolute().parent, define(said, str(file)))
+    return define(said, str(file), file.absolute().parent)
 
 
-def define(said: dict[str, Any], where: str = "the pipeline") -> Pipeline:
-    """The definition that these tables make, or PipelineError with every fault."""
+def define(
+    said: dict[str, Any], where: str = "the pipeline", folder: Path | None = None
+) -> Pipeline:
+    """The definition that these tables make, or PipelineError with every fault. Relative paths in
+    it begin in the folder, if one is given.
+    """
     if isinstance(said.get("sink"), dict):
         said = {**said, "sink": [said["sink"]]}  # [sink] is one, [[sink]] several
     try:
@@ -54,6 +59,8 @@ def define(said: dict[str, Any], where: str = "the pipeline") -> Pipeline:
         faults = list(_faults(error, said))
         listed = "".join(f"\n  {fault}" for fault in faults)
         raise PipelineError(f"{where} cannot be run:{listed}") from error
+    if folder is not None:
+        pipeline = with_paths_of(folder, pipeline)
     _require_sense(pipeline, where)
     return pipeline
 
@@ -118,6 +125,8 @@ def _require_sense(pipeline: Pipeline, where: str) -> None:
             f"enrich: {len(waiting)} enrichments wait (max_wait), and one of a query may. Let all "
             "but one answer at once."
         )
+    faults += _faults_of_names(pipeline)
+    faults += shared_places(pipeline)
     if pipeline.dead_letters is None:
         for number, step in enumerate(pipeline.enrich):
             if step.misses == "dead-letter":
@@ -134,6 +143,16 @@ def _require_sense(pipeline: Pipeline, where: str) -> None:
             faults.append(f"{error} Or available-now.")
     if faults:
         raise PipelineError(f"{where} cannot be run:" + "".join(f"\n  {f}" for f in faults))
+
+
+def _faults_of_names(pipeline: Pipeline) -> Iterator[str]:
+    """Dead letters tell by the names of steps which of them lost a row."""
+    taken = {"source": "the source's"}
+    for number, step in enumerate(pipeline.enrich):
+        name = step.called(number)
+        if name in taken:
+            yield f"enrich.{number}.name: {name!r} is {taken[name]} name; give it another."
+        taken.setdefault(name, f"enrich.{number}'s")
 
 
 def _faults_of_format(source: KafkaSource) -> Iterator[str]:
