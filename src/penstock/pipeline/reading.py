@@ -29,6 +29,12 @@ class PipelineError(OptionError):
     """Its message has a line for each fault."""
 
 
+def first_line(error: Exception) -> str:
+    """The first line of all that an error says, of Spark's without the state of SQL."""
+    said = str(error).strip().splitlines()
+    return said[0].partition(" SQLSTATE")[0] if said else type(error).__name__
+
+
 def read_pipeline(path: str | os.PathLike[str]) -> Pipeline:
     """The pipeline that a file defines; paths in it are relative to the file."""
     file = Path(path)

@@ -9,9 +9,13 @@ from pyspark.sql.types import StringType, StructType
 from penstock.errors import MissingPackageError
 from penstock.pipeline.brokers import require_brokers
 from penstock.pipeline.definition import FilesSource, KafkaSource, Pipeline, SalesSource
+from penstock.pipeline.json_values import json_rows
 from penstock.pipeline.own_names import UNREADABLE, WHY, refuse_own_names, repeated
-from penstock.pipeline.reading import PipelineError
+from penstock.pipeline.reading import PipelineError, first_line
 from penstock.spark.source import register
+
+_WHOLE_FILES = {"multiline", "encoding", "charset"}
+"""Options with which JSON is not read line by line, in lower case."""
 
 
 def stream(pipeline: Pipeline, spark: SparkSession) -> DataFrame:
@@ -44,9 +48,8 @@ def _declared(declared: str) -> StructType:
         assert isinstance(found, StructType)
         return found
     except Exception as error:
-        said = str(error).strip().splitlines()
         raise PipelineError(
-            f"source.columns: {declared!r} is no list of columns ({said[0] if said else error}). "
+            f"source.columns: {declared!r} is no list of columns ({first_line(error)}). "
             "Write them as 'product_id BIGINT, quantity INT, sold_at TIMESTAMP'."
         ) from error
 
@@ -58,6 +61,7 @@ def _sales(source: SalesSource, spark: SparkSession) -> DataFrame:
 
 
 def _files(source: FilesSource, spark: SparkSession, *, keeps: bool) -> DataFrame:
+    partitions = _partitions(source, spark)
     reader = spark.readStream.options(**source.options)
     if source.files_per_batch is not None:
         reader = reader.option("maxFilesPerTrigger", source.files_per_batch)
@@ -67,12 +71,16 @@ def _files(source: FilesSource, spark: SparkSession, *, keeps: bool) -> DataFram
                 f"source.columns: is missing. {source.kind.upper()} files do not tell the types of "
                 "their columns: 'product_id BIGINT, quantity INT'."
             )
-        found = spark.read.parquet(source.path).schema
-        refuse_own_names(found.names, "source")
-        return reader.schema(found).parquet(source.path)
-    schema = _columns(source.columns)
+        return reader.schema(_parquet_columns(source, spark)).parquet(source.path)
+    schema, given = _columns(source.columns), {name.casefold() for name in source.options}
     if source.kind == "parquet":
         return reader.schema(schema).parquet(source.path)
+    if source.kind == "json" and not partitions and not given & _WHOLE_FILES:
+        lines = reader.text(source.path).where(F.trim("value") != "")
+        return json_rows(lines, F.col("value"), schema, source.options, keeps=keeps)
+    if source.kind == "csv" and "enforceschema" not in given:
+        # A header that names other columns, or in another order, is told and not passed over.
+        reader = reader.option("enforceSchema", False)
     if keeps:
         reader = reader.option("mode", "PERMISSIVE")
         reader = reader.option("columnNameOfCorruptRecord", UNREADABLE)
@@ -80,6 +88,28 @@ def _files(source: FilesSource, spark: SparkSession, *, keeps: bool) -> DataFram
     else:
         reader = reader.option("mode", "FAILFAST")
     return reader.schema(schema).format(source.kind).load(source.path)
+
+
+def _partitions(source: FilesSource, spark: SparkSession) -> list[str]:
+    """The columns that the names of folders say (`day=2024-02-29`); raises where no folder is."""
+    try:
+        return spark.read.options(**source.options).text(source.path).columns[1:]
+    except Exception as error:
+        raise PipelineError(
+            f"source.path: {source.path} cannot be read: {first_line(error)}"
+        ) from error
+
+
+def _parquet_columns(source: FilesSource, spark: SparkSession) -> StructType:
+    try:
+        found = spark.read.options(**source.options).parquet(source.path).schema
+    except Exception as error:
+        raise PipelineError(
+            f"source.columns: is missing, and the files in {source.path} do not tell them: "
+            f"{first_line(error)}"
+        ) from error
+    refuse_own_names(found.names, "source")
+    return found
 
 
 def _kafka(source: KafkaSource, spark: SparkSession, *, keeps: bool) -> DataFrame:
@@ -102,19 +132,7 @@ def _kafka(source: KafkaSource, spark: SparkSession, *, keeps: bool) -> DataFram
         return avro_rows(reader.load(), values, [UNREADABLE, WHY] if keeps else [])
     assert source.columns is not None
     schema = _columns(source.columns)
-    text = F.col("value").cast("string")
-    if not keeps:
-        parsed = F.from_json(text, schema, {"mode": "FAILFAST"})
-        return reader.load().select(parsed.alias("row")).select("row.*")
-    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": UNREADABLE}
-    wider = StructType([*schema.fields]).add(UNREADABLE, StringType())
-    rows = reader.load().select(F.from_json(text, wider, options).alias("row"), text.alias("text"))
-    # A value that is null, or no object, is unreadable too.
-    unreadable = F.when(
-        F.col("row").isNull() | F.col("text").isNull(), F.coalesce("text", F.lit(""))
-    ).otherwise(F.col(f"row.{UNREADABLE}"))
-    kept = [F.col("row").getField(f.name).alias(f.name) for f in schema.fields]
-    return rows.select(*kept, unreadable.alias(UNREADABLE))
+    return json_rows(reader.load(), F.col("value").cast("string"), schema, {}, keeps=keeps)
 
 
 def require_fastavro() -> None:
