@@ -15,6 +15,8 @@ WHY = "_unreadable_why"
 """The column with the reason, of sources that know more than one."""
 MISSED, ASIDE = "_penstock_missed_{}", "_penstock_miss"
 """The column with the reason why a step lost the row; and `_miss`, out of a step's way."""
+DEAD_LETTER = REASON, STEP, ROW = "_reason", "_step", "_row"
+"""Of a dead letter: why, where, and what it was, as JSON."""
 _TASK = "_penstock_task"
 """What a staging table of PostgreSQL tells its tasks by."""
 
@@ -54,9 +56,13 @@ def require_names(written: Sequence[str], pipeline: Pipeline) -> None:
             f"columns: {', '.join(map(repr, twice))} would have one name to Spark. Rename one, or "
             "leave it out by keep."
         )
-    for number, sink in enumerate(pipeline.sink):
-        if isinstance(sink, KafkaSink) and sink.key is not None and sink.key not in written:
+    named = [(f"sink.{number}", sink, list(written)) for number, sink in enumerate(pipeline.sink)]
+    if pipeline.dead_letters is not None:
+        named.append(("dead_letters", pipeline.dead_letters, [*DEAD_LETTER]))
+    for where, sink, has in named:
+        key = sink.key if isinstance(sink, KafkaSink) else None
+        if key is not None and key.casefold() not in [name.casefold() for name in has]:
             raise PipelineError(
-                f"sink.{number}.key: there is no column {sink.key!r} among those that are written: "
-                f"{', '.join(written)}."
+                f"{where}.key: there is no column {key!r} among those that are written: "
+                f"{', '.join(has)}."
             )

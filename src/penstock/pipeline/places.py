@@ -17,8 +17,8 @@ from penstock.pipeline.definition import (
     PostgresSink,
     Sink,
 )
+from penstock.pipeline.paths import local_path
 
-_LOCAL = re.compile(r"file:/+", re.IGNORECASE)
 _HERE = {"localhost", "127.0.0.1", "::1"}
 _PORTS = {"postgresql": 5432, "kafka": 9092}
 
@@ -62,14 +62,13 @@ def places_of(sink: Sink) -> list[tuple[str, ...]]:
 
 
 def _folder(path: str) -> str:
-    if _LOCAL.match(path):
-        path = _LOCAL.sub("/", unquote(path))
-    elif "://" in path:
-        scheme, _, rest = path.partition("://")
-        scheme = scheme.lower()
-        scheme = "s3" if scheme in ("s3a", "s3n") else scheme
-        return f"{scheme}://{re.sub('/+', '/', rest).rstrip('/')}"
-    return os.path.realpath(path)
+    local = local_path(path)
+    if local is not None:
+        return os.path.realpath(local)
+    scheme, _, rest = path.partition(":")
+    scheme = scheme.lower()
+    scheme = "s3" if scheme in ("s3a", "s3n") else scheme
+    return f"{scheme}://{re.sub('/+', '/', rest).strip('/')}"
 
 
 def _table(sink: PostgresSink) -> tuple[str, ...]:

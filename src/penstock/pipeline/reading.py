@@ -48,6 +48,12 @@ def read_pipeline(path: str | os.PathLike[str]) -> Pipeline:
         raise PipelineError(f"cannot read {file}: {error}.") from error
     except tomllib.TOMLDecodeError as error:
         raise PipelineError(f"{file} is no TOML: {error}.") from error
+    except RecursionError as error:
+        raise PipelineError(
+            f"{file} cannot be read: lists or tables are nested too deep."
+        ) from error
+    except ValueError as error:
+        raise PipelineError(f"{file} cannot be read: {error}.") from error
     return define(said, str(file), file.absolute().parent)
 
 

@@ -16,6 +16,7 @@ from penstock.durations import parse_duration
 from penstock.errors import PenstockError
 from penstock.pipeline.definition import Pipeline
 from penstock.pipeline.own_names import require_names
+from penstock.pipeline.paths import require_folder
 from penstock.pipeline.sinks import Target, target
 from penstock.pipeline.sources import stream
 from penstock.pipeline.steps import Enriched, counted_rows, enriched
@@ -49,6 +50,7 @@ class Prepared:
 
 def prepare(pipeline: Pipeline, spark: SparkSession) -> Prepared:
     """Reach the source, every master and every sink; raises what is wrong, and writes nothing."""
+    require_folder(pipeline.checkpoint, "checkpoint")
     rows = enriched(pipeline, stream(pipeline, spark))
     require_names(rows.living(pipeline.columns).columns, pipeline)
     targets = [target(sink, pipeline.name) for sink in pipeline.sink]

@@ -6,13 +6,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructType
 
-from penstock.errors import MissingPackageError
+from penstock.errors import MissingPackageError, PenstockError
 from penstock.pipeline.brokers import require_brokers
 from penstock.pipeline.definition import FilesSource, KafkaSource, Pipeline, SalesSource
 from penstock.pipeline.json_values import json_rows
 from penstock.pipeline.own_names import UNREADABLE, WHY, refuse_own_names, repeated
 from penstock.pipeline.reading import PipelineError, first_line
 from penstock.spark.source import register
+from penstock.spark.source_options import SalesOptions
 
 _WHOLE_FILES = {"multiline", "encoding", "charset"}
 """Options with which JSON is not read line by line, in lower case."""
@@ -55,6 +56,10 @@ def _declared(declared: str) -> StructType:
 
 
 def _sales(source: SalesSource, spark: SparkSession) -> DataFrame:
+    try:
+        SalesOptions.parse(source.options)
+    except PenstockError as error:
+        raise PipelineError(f"source.options: {error}") from error
     register(spark)
     reader = spark.readStream.format("penstock_sales")
     return reader.options(**source.options).load()

@@ -5,18 +5,27 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from penstock.joins.binding import MISS
 from penstock.pipeline.definition import Columns, Enrichment, Pipeline
-from penstock.pipeline.own_names import ASIDE, MISSED, UNREADABLE, WHY, refuse_own_names
-from penstock.pipeline.reading import PipelineError
+from penstock.pipeline.own_names import (
+    ASIDE,
+    MISSED,
+    REASON,
+    ROW,
+    STEP,
+    UNREADABLE,
+    WHY,
+    refuse_own_names,
+)
+from penstock.pipeline.reading import PipelineError, first_line
+from penstock.pipeline.sinks.base import quoted_column
 from penstock.spark.checks import marks
 from penstock.spark.enrich import enrich
 
-REASON, STEP, ROW = "_reason", "_step", "_row"
-"""Of a dead letter: why, where, and what it was, as JSON."""
 COUNTED = "penstock rows"
 """What Spark observes of all rows: how many are written, and how many are dead letters."""
 
@@ -60,7 +69,7 @@ class Enriched:
     def _text(self) -> Column:
         """A row as its dead letter has it."""
         shown = [name for name in self.rows.columns if name not in self._own]
-        text = F.to_json(F.struct(*[_quoted(name) for name in shown]))
+        text = F.to_json(F.struct(*[quoted_column(name) for name in shown]))
         return F.coalesce(F.col(UNREADABLE), text) if UNREADABLE in self.rows.columns else text
 
     def dead(self) -> DataFrame:
@@ -87,9 +96,9 @@ class Enriched:
         text = F.when(self.is_dead, self._text)
         living = ~self.is_dead
         chosen = [
-            F.when(living, _quoted(field.name)).alias(field.name, metadata=field.metadata)
+            F.when(living, quoted_column(field.name)).alias(field.name, metadata=field.metadata)
             if field.name in keys
-            else _quoted(field.name)
+            else quoted_column(field.name)
             for field in self.rows.schema.fields
             if field.name != UNREADABLE
         ]
@@ -185,11 +194,24 @@ def kept(rows: DataFrame, columns: Columns) -> DataFrame:
                 f"{', '.join(have)}."
             )
     names = [n for n in (have if columns.keep is None else columns.keep) if n not in columns.rename]
-    chosen = [_quoted(name) for name in names]
-    chosen += [_quoted(old).alias(new) for old, new in columns.rename.items()]
-    chosen += [F.expr(text).alias(name) for name, text in columns.compute.items()]
-    return rows.select(*chosen)
+    chosen = [quoted_column(name) for name in names]
+    chosen += [quoted_column(old).alias(new) for old, new in columns.rename.items()]
+    if not chosen and not columns.compute:
+        raise PipelineError("columns: keep leaves none. Name some, or leave out keep to have all.")
+    try:
+        computed = [F.expr(text).alias(name) for name, text in columns.compute.items()]
+        return rows.select(*chosen, *computed)
+    except PySparkException as error:
+        for name, text in columns.compute.items():
+            _require_sql(rows, name, text)
+        raise PipelineError(f"columns: cannot be computed: {first_line(error)}") from error
 
 
-def _quoted(name: str) -> Column:
-    return F.col("`" + name.replace("`", "``") + "`")
+def _require_sql(rows: DataFrame, name: str, text: str) -> None:
+    """Raise unless Spark takes an expression that is alone."""
+    try:
+        rows.select(F.expr(text).alias(name))
+    except PySparkException as error:
+        raise PipelineError(
+            f"columns.compute.{name}: {text!r} cannot be computed: {first_line(error)}"
+        ) from error
