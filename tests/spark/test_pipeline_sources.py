@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from pyspark.sql import SparkSession
@@ -13,6 +15,9 @@ from tests.spark.test_pipeline import definition, place, run, sell, table
 from penstock.pipeline.json_values import json_rows
 from penstock.pipeline.reading import PipelineError, define
 from penstock.pipeline.running import PipelineFailedError, prepare
+
+if TYPE_CHECKING:
+    from tests.servers.kafka import KafkaBroker
 
 __all__ = ["place"]
 pytestmark = pytest.mark.one_spark
@@ -87,7 +92,7 @@ def test_a_header_in_another_order(spark: SparkSession, place: Path) -> None:
     (place / "sales" / "a.csv").write_text("n,sku\n1,100\n")
     said = definition(place, enrich=[])
     said["source"] |= {"kind": "csv", "options": {"header": "true"}}
-    with pytest.raises(PipelineFailedError, match="header does not conform"):
+    with pytest.raises(PipelineFailedError, match=r"header does not conform .*Header: n, sku"):
         run(spark, said)
     (place / "sales" / "a.csv").unlink()
     (place / "sales" / "b.csv").write_text("sku,n\n100,1\n1,x\n")
@@ -103,3 +108,26 @@ def test_a_folder_that_is_not_there(kind: str, spark: SparkSession, place: Path)
     said["source"] |= {"kind": kind, "path": str(place / "none")}
     with pytest.raises(PipelineError, match=r"^source.path: .* cannot be read: .*does not exist"):
         prepare(define(said), spark)
+
+
+@pytest.mark.cluster
+def test_values_of_a_topic(spark: SparkSession, place: Path, broker: KafkaBroker) -> None:
+    """One object is a row, which goes to another topic whatever its columns are called."""
+    to = {"kafka.bootstrap.servers": broker.address, "topic": "one_object"}
+    sent = [(text,) for text in [*GOOD, *BAD, None]]
+    spark.createDataFrame(sent, "value STRING").write.format("kafka").options(**to).save()
+    said = definition(place, enrich=[], columns={"compute": {"a`b": "n"}})
+    where = {"kind": "kafka", "servers": broker.address}
+    said["source"] = {**where, "topic": "one_object", "columns": "sku BIGINT, n INT"}
+    said["sink"] = [{**where, "topic": "written", "key": "a`b"}]
+    run(spark, said)
+    assert sorted(row["_row"] for row in table(place / "dead")) == sorted([*BAD, ""])
+    asked = {"kafka.bootstrap.servers": broker.address, "subscribe": "written"}
+    rows = spark.read.format("kafka").options(**asked).load().collect()
+    found = [(row.key, json.loads(row.value)) for row in rows]
+    assert sorted((value.get("sku") or 0, value.get("a`b"), key) for key, value in found) == [
+        (0, None, None),
+        (1, 2, b"2"),
+        (3, None, None),
+        (4, None, None),
+    ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import threading
 import time
@@ -25,6 +26,9 @@ from penstock.spark.timed_reads import Patience
 
 _POLL = 0.2
 _CAUSE = "Caused by: "
+_RAISED_AT = re.compile(r"at |\.\.\. \d+ more|Caused by: |Suppressed: ")
+_MORE = 4
+"""Lines of a cause that are told beside the first."""
 _RAISED = re.compile(r"(?!py4j\.)(: )?[\w.$]+(Error|Exception): ")
 
 
@@ -161,6 +165,12 @@ def _reason(said: str) -> str:
     ours = [line for line in lines if line.startswith("penstock.errors.")]
     if ours:
         return ours[-1].partition(": ")[2]
-    causes = [line.removeprefix(_CAUSE) for line in lines if line.startswith(_CAUSE)]
+    causes = [_whole(lines, at) for at, line in enumerate(lines) if line.startswith(_CAUSE)]
     raised = [line.removeprefix(": ") for line in lines if _RAISED.match(line)]
     return next(iter([*causes[-1:], *raised[-1:], *lines]), "the query ended by an error")
+
+
+def _whole(lines: list[str], at: int) -> str:
+    """A cause with the lines that belong to it, up to where it was raised."""
+    rest = itertools.takewhile(lambda line: not _RAISED_AT.match(line), lines[at + 1 :])
+    return " ".join([lines[at].removeprefix(_CAUSE), *itertools.islice(rest, _MORE)])
