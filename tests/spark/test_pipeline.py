@@ -272,6 +272,13 @@ def test_what_cannot_be(spark: SparkSession, place: Path) -> None:
             r"there is no column 'prize' .* there are: sku, n, price",
         ),
         ({"columns": {"compute": {"penstock_batch": "1"}}}, "is the pipeline's own"),
+        (
+            {
+                "columns": {"compute": {"_Penstock_Task": "1"}},
+                "sink": [{"kind": "postgresql", "server": "postgresql://h/d", "table": "t"}],
+            },
+            "'_Penstock_Task' is the pipeline's own",
+        ),
         ({"columns": {"keep": []}}, "columns: keep leaves none"),
         ({"columns": {"keep": ["n", "n"]}}, "columns: 'n', 'n' would have one name to Spark"),
         ({"columns": {"rename": {"n": "SKU"}}}, "columns: 'sku', 'SKU' would have one name"),
