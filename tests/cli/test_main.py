@@ -102,6 +102,27 @@ def test_codes(
     assert ended_with(error, monkeypatch, capsys) == (code, said)
 
 
+@pytest.mark.parametrize("asked", [["run", "--schema"], ["--version"]])
+@pytest.mark.parametrize(
+    ("to", "said"),
+    [
+        (">&-", "penstock: standard output is closed. Send it somewhere: > /dev/null.\n"),
+        ("> /dev/full", "penstock: cannot write the output: No space left on device.\n"),
+    ],
+)
+def test_output_that_cannot_be_written(asked: list[str], to: str, said: str) -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("there is no /dev/full")
+    done = subprocess.run(
+        f"{shlex.join([*COMMAND, *asked])} {to}",
+        shell=True,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (1, said)
+
+
 INTERRUPTED = """
 import os, signal, sys
 

@@ -24,6 +24,9 @@ def test_none_is_there() -> None:
         require_brokers(f"127.0.0.1:{port}")
 
 
-def test_what_is_no_broker() -> None:
-    with pytest.raises(PipelineError, match="'kafka' is no broker; write host:port"):
-        require_brokers("kafka")
+@pytest.mark.parametrize(
+    "server", ["kafka", "127.0.0.1:²", "127.0.0.1:99999", "127.0.0.1:", f"{'a' * 70}:9092"]
+)
+def test_what_is_no_broker(server: str) -> None:
+    with pytest.raises(PipelineError, match=f"'{server}' is no broker; write host:port"):
+        require_brokers(server)

@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from penstock.cli.commands import app
+from penstock.errors import OptionError
 from penstock.pipeline.definition import DeltaSink, KafkaSource, ParquetSink, Pipeline
 from penstock.pipeline.reading import PipelineError, define, read_pipeline
 
@@ -83,6 +84,15 @@ def test_the_smallest() -> None:
             "source.registry: the address has a password",
         ),
         ({"source": {**AVRO, "registry": "h:8081"}}, "source.registry: is no address"),
+        (
+            {"enrich": [{**PRODUCTS, "name": "a"}, {**PRODUCTS, "name": "a"}]},
+            "enrich.1.name: 'a' is enrich.0's name; give it another.",
+        ),
+        (
+            {"enrich": [{**PRODUCTS, "name": "enrich.1"}, PRODUCTS]},
+            "enrich.1.name: 'enrich.1' is enrich.0's name",
+        ),
+        ({"enrich": [{**PRODUCTS, "name": "source"}]}, "enrich.0.name: 'source' is the source's"),
         ({"spark": {"jar": []}}, "spark.jar: there is no such key. Did you mean 'jars'?"),
     ],
 )
@@ -110,6 +120,13 @@ def test_files(tmp_path: Path) -> None:
     bad.write_text("name = ")
     with pytest.raises(PipelineError, match=r"bad\.toml is no TOML"):
         read_pipeline(bad)
+    for said, fault in (
+        (f"a = {'[' * 10_000}", "nested too deep"),
+        (f"a = {'1' * 5_000}", "cannot be read: "),
+    ):
+        bad.write_text(said)
+        with pytest.raises(PipelineError, match=fault):
+            read_pipeline(bad)
     good = tmp_path / "good.toml"
     good.write_text(
         'name = "s"\ncheckpoint = "c"\n[source]\nkind = "kafka"\nservers = "b:9092"\ntopic = "t"\n'
@@ -161,6 +178,9 @@ def test_commands(tmp_path: Path) -> None:
     done = runner.invoke(app, ["init", str(file)])
     assert "is there already" in str(done.exception)
     assert file.read_text() == before
+    done = runner.invoke(app, ["init", str(file / "p.toml")])
+    assert isinstance(done.exception, OptionError)
+    assert "cannot write" in str(done.exception)
     schema = json.loads(runner.invoke(app, ["run", "--schema"]).stdout)
     assert set(schema["properties"]) == set(Pipeline.model_fields)
     assert schema["additionalProperties"] is False

@@ -27,6 +27,11 @@ JAVA = (
             "java.io.IOException: No space left on device",
         ),
         (
+            JAVA + "Caused by: a.b.BadError: The header is not right.\n Header: b, a\n Schema: a, b"
+            "\n\tat java.base/…\n\t... 3 more\n",
+            "a.b.BadError: The header is not right. Header: b, a Schema: a, b",
+        ),
+        (
             JAVA,
             "org.apache.spark.SparkException: Job aborted: Task 0 failed 4 times",
         ),

@@ -15,6 +15,7 @@ import pyarrow.dataset as ds
 import pytest
 from pyspark.sql import SparkSession
 
+from penstock.errors import OptionError
 from penstock.masters import build_master
 from penstock.pipeline.reading import PipelineError, define
 from penstock.pipeline.running import PipelineFailedError, prepare, start, wait
@@ -272,6 +273,38 @@ def test_what_cannot_be(spark: SparkSession, place: Path) -> None:
         ),
         ({"columns": {"compute": {"penstock_batch": "1"}}}, "is the pipeline's own"),
         (
+            {
+                "columns": {"compute": {"_Penstock_Task": "1"}},
+                "sink": [{"kind": "postgresql", "server": "postgresql://h/d", "table": "t"}],
+            },
+            "'_Penstock_Task' is the pipeline's own",
+        ),
+        ({"columns": {"keep": []}}, "columns: keep leaves none"),
+        ({"columns": {"keep": ["n", "n"]}}, "columns: 'n', 'n' would have one name to Spark"),
+        ({"columns": {"rename": {"n": "SKU"}}}, "columns: 'sku', 'SKU' would have one name"),
+        ({"columns": {"compute": {"n": "1"}}}, "columns: 'n', 'n' would have one name"),
+        (
+            {"columns": {"compute": {"a": "n + 1", "x": "prize + 1"}}},
+            r"columns\.compute\.x: 'prize \+ 1' cannot be computed: .*`prize`.*\.$",
+        ),
+        (
+            {"columns": {"compute": {"x": "1; DROP TABLE y"}}},
+            r"^columns\.compute\.x: .* cannot be computed: .*Syntax error at or near ';'\.$",
+        ),
+        ({"columns": {"compute": {"x": "sum(n)"}}}, r"columns\.compute\.x|columns: cannot be"),
+        (
+            {"sink": [{"kind": "kafka", "servers": "b:1", "topic": "t", "key": "id"}]},
+            r"sink\.0\.key: there is no column 'id' among those that are written: sku, n, price",
+        ),
+        (
+            {"dead_letters": {"kind": "kafka", "servers": "b:1", "topic": "t", "key": "sku"}},
+            r"dead_letters\.key: there is no column 'sku' .*: _reason, _step, _row",
+        ),
+        (
+            {"source": {"kind": "penstock_sales", "options": {"skew": "7"}}},
+            "source.options: skew='7' cannot be",
+        ),
+        (
             {"source": {"kind": "csv", "path": str(place)}},
             "CSV files do not tell the types of their columns",
         ),
@@ -282,6 +315,8 @@ def test_what_cannot_be(spark: SparkSession, place: Path) -> None:
     ):
         with pytest.raises(PipelineError, match=fault):
             prepare(define(definition(place, **changes)), spark)
+    with pytest.raises(OptionError, match=r"checkpoint: .* can be no folder, for .*arrow is a"):
+        prepare(define(definition(place, checkpoint=f"{place}/products.arrow/c")), spark)
 
 
 @pytest.mark.cluster

@@ -5,6 +5,7 @@ Nothing is imported here that takes time, so that an interrupt finds `main` in c
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sys
@@ -14,6 +15,8 @@ _INTERRUPTED = 128 + signal.SIGINT
 _ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _BROKEN_PIPE = 128 + signal.SIGPIPE
 _STOPPED = "penstock: stopped."
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
+"""What a write says whose place takes no more."""
 
 
 def main() -> NoReturn:
@@ -29,19 +32,25 @@ def main() -> NoReturn:
     signal.signal(signal.SIGTERM, _end)
     if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:  # else it is to outlive its terminal
         signal.signal(signal.SIGHUP, _end)
+    if sys.stdout is None:  # whatever is opened next would be taken for it
+        _say("penstock: standard output is closed. Send it somewhere: > /dev/null.")
+        sys.exit(1)
     try:
         code = _run(interruptible)
     except KeyboardInterrupt:
         code = _INTERRUPTED
     _ignore_endings()
     if code == _INTERRUPTED:
-        sys.stderr.write(f"{_STOPPED}\n")
+        _say(_STOPPED)
     try:
         sys.stdout.flush()
-    except BrokenPipeError:
-        # The reader has left; the interpreter must not find unsent output when it ends.
+    except OSError as error:
+        # The interpreter must not find unsent output when it ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = _BROKEN_PIPE
+        if isinstance(error, BrokenPipeError):  # the reader has left
+            code = _BROKEN_PIPE
+        elif not code:
+            code = _cannot_write(error)
     sys.exit(code)
 
 
@@ -63,9 +72,24 @@ def _run(interruptible: bool = False) -> Any:
         # One line, but for lists of faults, which have one each.
         faults = str(error).split("\n  ") if getattr(error, "is_list", False) else [str(error)]
         lines = [" ".join(fault.split()) for fault in faults]
-        sys.stderr.write("penstock: " + "\n  ".join(lines) + "\n")
+        _say("penstock: " + "\n  ".join(lines))
         return 2 if isinstance(error, OptionError) else 1
+    except OSError as error:
+        if error.errno not in _FULL or os.environ.get("PENSTOCK_TRACEBACK") == "1":
+            raise
+        return _cannot_write(error)
     return 0
+
+
+def _cannot_write(error: OSError) -> int:
+    where = f" {error.filename}" if error.filename else " the output"
+    _say(f"penstock: cannot write{where}: {error.strerror}.")
+    return 1
+
+
+def _say(line: str) -> None:
+    if sys.stderr is not None:
+        sys.stderr.write(f"{line}\n")
 
 
 def _stop_at_once(*_: object) -> NoReturn:

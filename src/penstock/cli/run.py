@@ -150,12 +150,16 @@ def init(
     if file.exists():
         raise OptionError(f"{file} is there already, and stays as it is. Name another file.")
     folder = file.parent / f"{file.stem}-data"
-    folder.mkdir(parents=True, exist_ok=True)
     products = SalesStream(products=10_000)
     master = folder / "products.arrow"
-    if not master.exists():
-        build_master(products.master_table(), master, products.master_key)
-    file.write_text(_TEMPLATE.format(file=file, folder=folder.absolute()), encoding="utf-8")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if not master.exists():
+            build_master(products.master_table(), master, products.master_key)
+        file.write_text(_TEMPLATE.format(file=file, folder=folder.absolute()), encoding="utf-8")
+    except OSError as error:
+        where = error.filename or file
+        raise OptionError(f"cannot write {where}: {error.strerror or error}.") from error
     text_console().print(
         f"wrote {file}, and products to join with into {folder}. Run it: penstock run {file}",
         markup=False,

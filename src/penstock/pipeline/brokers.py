@@ -25,10 +25,12 @@ def require_brokers(servers: str) -> None:
     said = []
     for server in filter(None, (part.strip() for part in servers.split(","))):
         host, colon, port = server.rpartition(":")
-        if not colon or not port.isdigit():
+        if not colon or not (port.isascii() and port.isdecimal() and int(port[:6]) < 65536):
             raise PipelineError(f"servers: {server!r} is no broker; write host:port.")
         try:
             socket.create_connection((host.strip("[]"), int(port)), timeout=_SECONDS).close()
+        except UnicodeError as error:
+            raise PipelineError(f"servers: {server!r} is no broker; write host:port.") from error
         except OSError as error:
             said.append(f"{server} ({error.strerror or error})")
         else:

@@ -98,7 +98,11 @@ class Enrichment(Part):
     retry_misses: str | None = Field(
         None, description="how long rows without a partner wait for one that comes late"
     )
-    name: str | None = Field(None, description="what metrics call it")
+    name: str | None = Field(None, description="what metrics and dead letters call it")
+
+    def called(self, number: int) -> str:
+        """What dead letters call it: the name, or the step's number."""
+        return self.name or f"enrich.{number}"
 
 
 class Columns(Part):

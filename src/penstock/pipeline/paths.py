@@ -6,12 +6,16 @@ import os
 import re
 from pathlib import Path
 from typing import TypeVar
+from urllib.parse import unquote
 
+from penstock.errors import OptionError
 from penstock.pipeline.definition import Part, Pipeline
 
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 _PATHS = ("checkpoint", "path", "plan", "avro_schema", "master")
 """The fields that are paths, or may be."""
+
+_LOCAL = re.compile(r"file:/+", re.IGNORECASE)
 
 Some = TypeVar("Some", bound=Part)
 
@@ -36,3 +40,28 @@ def with_paths_of(folder: Path, pipeline: Pipeline) -> Pipeline:
             "spark": spark.model_copy(update={"jars": [below(jar) for jar in spark.jars]}),
         }
     )
+
+
+def local_path(path: str) -> str | None:
+    """The path on this machine that Spark would take; None of an address elsewhere.
+
+    >>> local_path("/data"), local_path("file:///my%20data"), local_path("s3://bucket/data")
+    ('/data', '/my data', None)
+    """
+    if _LOCAL.match(path):
+        return _LOCAL.sub("/", unquote(path))
+    return None if _ADDRESS.match(path) else path
+
+
+def require_folder(path: str, key: str) -> None:
+    """Raise unless a folder of this machine is there and can be written to, or can be made."""
+    local = local_path(path)
+    if local is None:
+        return
+    there = Path(local).absolute()
+    while not there.exists() and there != there.parent:
+        there = there.parent
+    if not there.is_dir():
+        raise OptionError(f"{key}: {path} can be no folder, for {there} is a file.")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise OptionError(f"{key}: {path} cannot be written: no right to write in {there}.")

@@ -14,6 +14,7 @@ from penstock.errors import OptionError, PenstockError, did_you_mean
 from penstock.masters.databases.address import TableAddress, refuse_odd_address
 from penstock.pipeline.definition import KafkaSource, Pipeline, PostgresSink
 from penstock.pipeline.paths import with_paths_of
+from penstock.pipeline.places import shared_places
 from penstock.pipeline.schema_registry import SchemaRegistry
 
 if sys.version_info >= (3, 11):
@@ -29,6 +30,12 @@ class PipelineError(OptionError):
     """Its message has a line for each fault."""
 
 
+def first_line(error: Exception) -> str:
+    """The first line of all that an error says, of Spark's without the state of SQL."""
+    said = str(error).strip().splitlines()
+    return said[0].partition(" SQLSTATE")[0] if said else type(error).__name__
+
+
 def read_pipeline(path: str | os.PathLike[str]) -> Pipeline:
     """The pipeline that a file defines; paths in it are relative to the file."""
     file = Path(path)
@@ -42,11 +49,21 @@ def read_pipeline(path: str | os.PathLike[str]) -> Pipeline:
         raise PipelineError(f"cannot read {file}: {error}.") from error
     except tomllib.TOMLDecodeError as error:
         raise PipelineError(f"{file} is no TOML: {error}.") from error
-    return with_paths_of(file.absolute().parent, define(said, str(file)))
+    except RecursionError as error:
+        raise PipelineError(
+            f"{file} cannot be read: lists or tables are nested too deep."
+        ) from error
+    except ValueError as error:
+        raise PipelineError(f"{file} cannot be read: {error}.") from error
+    return define(said, str(file), file.absolute().parent)
 
 
-def define(said: dict[str, Any], where: str = "the pipeline") -> Pipeline:
-    """The definition that these tables make, or PipelineError with every fault."""
+def define(
+    said: dict[str, Any], where: str = "the pipeline", folder: Path | None = None
+) -> Pipeline:
+    """The definition that these tables make, or PipelineError with every fault. Relative paths in
+    it begin in the folder, if one is given.
+    """
     if isinstance(said.get("sink"), dict):
         said = {**said, "sink": [said["sink"]]}  # [sink] is one, [[sink]] several
     try:
@@ -55,6 +72,8 @@ def define(said: dict[str, Any], where: str = "the pipeline") -> Pipeline:
         faults = list(_faults(error, said))
         listed = "".join(f"\n  {fault}" for fault in faults)
         raise PipelineError(f"{where} cannot be run:{listed}") from error
+    if folder is not None:
+        pipeline = with_paths_of(folder, pipeline)
     _require_sense(pipeline, where)
     return pipeline
 
@@ -120,6 +139,8 @@ def _require_sense(pipeline: Pipeline, where: str) -> None:
             f"enrich: {len(waiting)} enrichments wait (max_wait), and one of a query may. Let all "
             "but one answer at once."
         )
+    faults += _faults_of_names(pipeline)
+    faults += shared_places(pipeline)
     if pipeline.dead_letters is None:
         for number, step in enumerate(pipeline.enrich):
             if step.misses == "dead-letter":
@@ -145,6 +166,9 @@ def _faults_of_addresses(pipeline: Pipeline) -> Iterator[str]:
     for number, sink in enumerate(pipeline.sink):
         if isinstance(sink, PostgresSink):
             yield from _fault_of(f"sink.{number}.server", TableAddress.parse, sink.server)
+    if isinstance(pipeline.dead_letters, PostgresSink):
+        server = pipeline.dead_letters.server
+        yield from _fault_of("dead_letters.server", TableAddress.parse, server)
 
 
 def _fault_of(name: str, check: Callable[[str], object], given: str) -> Iterator[str]:
@@ -152,6 +176,16 @@ def _fault_of(name: str, check: Callable[[str], object], given: str) -> Iterator
         check(given)
     except OptionError as error:
         yield f"{name}: {error}"
+
+
+def _faults_of_names(pipeline: Pipeline) -> Iterator[str]:
+    """Dead letters tell by the names of steps which of them lost a row."""
+    taken = {"source": "the source's"}
+    for number, step in enumerate(pipeline.enrich):
+        name = step.called(number)
+        if name in taken:
+            yield f"enrich.{number}.name: {name!r} is {taken[name]} name; give it another."
+        taken.setdefault(name, f"enrich.{number}'s")
 
 
 def _faults_of_format(source: KafkaSource) -> Iterator[str]:

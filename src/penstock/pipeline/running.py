@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import threading
 import time
@@ -16,7 +17,9 @@ from penstock.durations import parse_duration
 from penstock.errors import PenstockError
 from penstock.pipeline.definition import Pipeline
 from penstock.pipeline.holding import held
-from penstock.pipeline.sinks import BATCH, Target, target
+from penstock.pipeline.own_names import require_names
+from penstock.pipeline.paths import require_folder
+from penstock.pipeline.sinks import Target, target
 from penstock.pipeline.sources import stream
 from penstock.pipeline.steps import Enriched, counted_rows, enriched
 from penstock.pipeline.stopping import Stopping
@@ -24,6 +27,9 @@ from penstock.spark.timed_reads import Patience
 
 _POLL = 0.2
 _CAUSE = "Caused by: "
+_RAISED_AT = re.compile(r"at |\.\.\. \d+ more|Caused by: |Suppressed: ")
+_MORE = 4
+"""Lines of a cause that are told beside the first."""
 _RAISED = re.compile(r"(?!py4j\.)(: )?[\w.$]+(Error|Exception): ")
 
 
@@ -49,12 +55,9 @@ class Prepared:
 
 def prepare(pipeline: Pipeline, spark: SparkSession) -> Prepared:
     """Reach the source, every master and every sink; raises what is wrong, and writes nothing."""
+    require_folder(pipeline.checkpoint, "checkpoint")
     rows = enriched(pipeline, stream(pipeline, spark))
-    columns = rows.living(pipeline.columns).columns
-    if BATCH in columns:
-        from penstock.pipeline.reading import PipelineError
-
-        raise PipelineError(f"columns: {BATCH!r} is the pipeline's own; rename that column.")
+    require_names(rows.living(pipeline.columns).columns, pipeline)
     targets = [target(sink, pipeline.name) for sink in pipeline.sink]
     dead = None
     if pipeline.dead_letters is not None:
@@ -161,6 +164,12 @@ def _reason(said: str) -> str:
     ours = [line for line in lines if line.startswith("penstock.errors.")]
     if ours:
         return ours[-1].partition(": ")[2]
-    causes = [line.removeprefix(_CAUSE) for line in lines if line.startswith(_CAUSE)]
+    causes = [_whole(lines, at) for at, line in enumerate(lines) if line.startswith(_CAUSE)]
     raised = [line.removeprefix(": ") for line in lines if _RAISED.match(line)]
     return next(iter([*causes[-1:], *raised[-1:], *lines]), "the query ended by an error")
+
+
+def _whole(lines: list[str], at: int) -> str:
+    """A cause with the lines that belong to it, up to where it was raised."""
+    rest = itertools.takewhile(lambda line: not _RAISED_AT.match(line), lines[at + 1 :])
+    return " ".join([lines[at].removeprefix(_CAUSE), *itertools.islice(rest, _MORE)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from penstock.errors import MissingPackageError
@@ -63,6 +64,9 @@ def running_session(pipeline: Pipeline) -> Iterator[SparkSession]:
     try:
         with deaf_java():
             spark = session(pipeline)
+        # PySpark writes what it raises to standard error, too; whoever catches it tells it.
+        for logger in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+            PySparkLogger.getLogger(logger).disabled = True
         try:
             yield spark
         except Exception:

@@ -5,26 +5,38 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from penstock.joins.binding import MISS
 from penstock.pipeline.definition import Columns, Enrichment, Pipeline
-from penstock.pipeline.reading import PipelineError
-from penstock.pipeline.sources import UNREADABLE, WHY
+from penstock.pipeline.own_names import (
+    ASIDE,
+    MISSED,
+    REASON,
+    ROW,
+    STEP,
+    UNREADABLE,
+    WHY,
+    refuse_own_names,
+)
+from penstock.pipeline.reading import PipelineError, first_line
+from penstock.pipeline.sinks.base import quoted_column
 from penstock.spark.checks import marks
 from penstock.spark.enrich import enrich
 
-REASON, STEP, ROW = "_reason", "_step", "_row"
-"""Of a dead letter: why, where, and what it was, as JSON."""
-_MISSED = "_penstock_missed_{}"
 COUNTED = "penstock rows"
 """What Spark observes of all rows: how many are written, and how many are dead letters."""
 
 
 @dataclass(frozen=True)
 class Enriched:
-    """The rows behind all steps, and how those that go astray are told."""
+    """The rows behind all steps, and how those that go astray are told.
+
+    A row that is dead has its text in UNREADABLE, or was lost by the last step that loses any;
+    none of the MISSED columns is set of a row that the source could not read, and one of others.
+    """
 
     rows: DataFrame
     names: tuple[str, ...]
@@ -33,20 +45,15 @@ class Enriched:
     """What metrics call each step."""
 
     @property
-    def _lost(self) -> list[tuple[Column, str]]:
-        found = []
-        if UNREADABLE in self.rows.columns:
-            found.append((F.col(UNREADABLE).isNotNull(), "source"))
-        for number, name in enumerate(self.names):
-            if name:
-                found.append((F.col(_MISSED.format(number)).isNotNull(), name))
-        return found
+    def _missed(self) -> list[tuple[str, str]]:
+        return [(MISSED.format(number), name) for number, name in enumerate(self.names) if name]
 
     @property
     def is_dead(self) -> Column:
         dead = F.lit(False)
-        for lost, _ in self._lost:
-            dead = dead | lost
+        for column in self._own:
+            if column != WHY:
+                dead = dead | F.col(column).isNotNull()
         return dead
 
     def living(self, columns: Columns) -> DataFrame:
@@ -55,50 +62,71 @@ class Enriched:
 
     @property
     def _own(self) -> list[str]:
-        missed = {_MISSED.format(number) for number in range(len(self.names))}
-        return [name for name in self.rows.columns if name in {UNREADABLE, WHY, *missed}]
+        own = {UNREADABLE, WHY, *(column for column, _ in self._missed)}
+        return [name for name in self.rows.columns if name in own]
+
+    @property
+    def _text(self) -> Column:
+        """A row as its dead letter has it."""
+        shown = [name for name in self.rows.columns if name not in self._own]
+        text = F.to_json(F.struct(*[quoted_column(name) for name in shown]))
+        return F.coalesce(F.col(UNREADABLE), text) if UNREADABLE in self.rows.columns else text
 
     def dead(self) -> DataFrame:
-        """Dead letters: the first step that lost the row, its reason, and the row."""
-        reason = step = F.lit(None).cast("string")
-        for lost, name in reversed(self._lost):
-            number = self.names.index(name) if name in self.names else None
-            if number is not None:
-                why = F.col(_MISSED.format(number))
-            elif WHY in self.rows.columns:
-                why = F.col(WHY)
-            else:
-                why = F.lit("not what the columns say")
-            reason, step = F.when(lost, why).otherwise(reason), F.when(lost, name).otherwise(step)
-        shown = [name for name in self.rows.columns if name not in self._own]
-        text = F.to_json(F.struct(*[_quoted(name) for name in shown]))
-        if UNREADABLE in self.rows.columns:
-            text = F.coalesce(F.col(UNREADABLE), text)
+        """Dead letters: the step that lost the row, its reason, and the row."""
+        has_why = WHY in self.rows.columns
+        reason = F.col(WHY) if has_why else F.lit("not what the columns say")
+        step = F.lit("source")
+        for column, name in self._missed:
+            lost = F.col(column).isNotNull()
+            reason = F.when(lost, F.col(column)).otherwise(reason)
+            step = F.when(lost, F.lit(name)).otherwise(step)
         return self.rows.where(self.is_dead).select(
-            reason.alias(REASON), step.alias(STEP), text.alias(ROW)
+            reason.alias(REASON), step.alias(STEP), self._text.alias(ROW)
         )
+
+    @property
+    def some_may_be_dead(self) -> bool:
+        return UNREADABLE in self.rows.columns or bool(self._missed)
+
+    def passing_by(self, keys: list[str]) -> DataFrame:
+        """The same rows for one more step, where those that are dead find no partner: each has its
+        text kept, and no key any more.
+        """
+        text = F.when(self.is_dead, self._text)
+        living = ~self.is_dead
+        chosen = [
+            F.when(living, quoted_column(field.name)).alias(field.name, metadata=field.metadata)
+            if field.name in keys
+            else quoted_column(field.name)
+            for field in self.rows.schema.fields
+            if field.name != UNREADABLE
+        ]
+        return self.rows.select(*chosen, text.alias(UNREADABLE))
 
 
 def enriched(pipeline: Pipeline, rows: DataFrame) -> Enriched:
-    """All enrichments, one after the other."""
-    names, metered = [], []
+    """All enrichments, one after the other. A row that is dead passes by those that follow."""
+    so_far, metered = Enriched(rows, ()), []
     for number, step in enumerate(pipeline.enrich):
-        before = [one["name"] for one in marks(rows.schema)]
+        before = so_far.rows
+        known = [one["name"] for one in marks(before.schema)]
         try:
-            rows = _enriched(rows, step)
+            rows = _enriched(so_far, number, step)
         except PipelineError:
             raise
         except Exception as error:
             if hasattr(error, "add_note"):
                 error.add_note(f"enrich.{number} of the pipeline {pipeline.name}")
             raise
-        new = [one["name"] for one in marks(rows.schema) if one["name"] not in before]
+        own = (*before.columns, MISSED.format(number), *[UNREADABLE] * so_far.some_may_be_dead)
+        added = [name for name in rows.columns if name not in own]
+        refuse_own_names(added, f"enrich.{number}.columns")
+        new = [one["name"] for one in marks(rows.schema) if one["name"] not in known]
         metered.append(new[0] if new else step.name or "")
-        dead = step.misses == "dead-letter"
-        if dead:
-            rows = rows.withColumnRenamed(MISS, _MISSED.format(number))
-        names.append((step.name or f"enrich.{number}") if dead else "")
-    return Enriched(rows, tuple(names), tuple(metered))
+        name = step.called(number) if step.misses == "dead-letter" else ""
+        so_far = Enriched(rows, (*so_far.names, name))
+    return Enriched(so_far.rows, so_far.names, tuple(metered))
 
 
 def counted_rows(enriched: Enriched) -> DataFrame:
@@ -109,7 +137,33 @@ def counted_rows(enriched: Enriched) -> DataFrame:
     )
 
 
-def _enriched(rows: DataFrame, step: Enrichment) -> DataFrame:
+def _enriched(so_far: Enriched, number: int, step: Enrichment) -> DataFrame:
+    on = [step.on] if isinstance(step.on, str) else list(step.on)
+    if not so_far.some_may_be_dead and step.misses != "dead-letter":
+        return _joined(so_far.rows, step, step.misses)
+    rows = so_far.passing_by(on) if so_far.some_may_be_dead else so_far.rows
+    if step.misses in ("null", "mark"):
+        return _joined(rows, step, step.misses)
+    # A column _miss that is there, as of an earlier step, is out of the way meanwhile.
+    aside = [name for name in rows.columns if name.casefold() == MISS]
+    if any(name in on for name in aside):
+        raise PipelineError(f"enrich.{number}.on: {MISS!r} is the pipeline's own; rename it.")
+    for name in aside:
+        rows = rows.withColumnRenamed(name, ASIDE)
+    rows = _joined(rows, step, "mark")
+    was_living = F.col(UNREADABLE).isNull() if UNREADABLE in rows.columns else F.lit(True)
+    if step.misses == "drop":
+        rows = rows.where(~was_living | F.col(MISS).isNull()).drop(MISS)
+    else:
+        marked = rows.schema[MISS].metadata
+        missed = F.when(was_living, F.col(MISS)).alias(MISSED.format(number), metadata=marked)
+        rows = rows.select("*", missed).drop(MISS)
+    for name in aside:
+        rows = rows.withColumnRenamed(ASIDE, name)
+    return rows
+
+
+def _joined(rows: DataFrame, step: Enrichment, on_miss: str) -> DataFrame:
     options: dict[str, Any] = {
         "master": step.master,
         "on": step.on,
@@ -121,7 +175,7 @@ def _enriched(rows: DataFrame, step: Enrichment) -> DataFrame:
         "retry_for": step.retry_for,
         "retry_misses": step.retry_misses,
         "name": step.name,
-        "on_miss": "mark" if step.misses == "dead-letter" else step.misses,
+        "on_miss": on_miss,
     }
     if step.plan is not None:
         options["plan"] = step.plan
@@ -140,11 +194,24 @@ def kept(rows: DataFrame, columns: Columns) -> DataFrame:
                 f"{', '.join(have)}."
             )
     names = [n for n in (have if columns.keep is None else columns.keep) if n not in columns.rename]
-    chosen = [_quoted(name) for name in names]
-    chosen += [_quoted(old).alias(new) for old, new in columns.rename.items()]
-    chosen += [F.expr(text).alias(name) for name, text in columns.compute.items()]
-    return rows.select(*chosen)
+    chosen = [quoted_column(name) for name in names]
+    chosen += [quoted_column(old).alias(new) for old, new in columns.rename.items()]
+    if not chosen and not columns.compute:
+        raise PipelineError("columns: keep leaves none. Name some, or leave out keep to have all.")
+    try:
+        computed = [F.expr(text).alias(name) for name, text in columns.compute.items()]
+        return rows.select(*chosen, *computed)
+    except PySparkException as error:
+        for name, text in columns.compute.items():
+            _require_sql(rows, name, text)
+        raise PipelineError(f"columns: cannot be computed: {first_line(error)}") from error
 
 
-def _quoted(name: str) -> Column:
-    return F.col("`" + name.replace("`", "``") + "`")
+def _require_sql(rows: DataFrame, name: str, text: str) -> None:
+    """Raise unless Spark takes an expression that is alone."""
+    try:
+        rows.select(F.expr(text).alias(name))
+    except PySparkException as error:
+        raise PipelineError(
+            f"columns.compute.{name}: {text!r} cannot be computed: {first_line(error)}"
+        ) from error

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 BATCH = "penstock_batch"
 """The column that says which micro-batch of which query wrote a row, by which it is replaced."""
+
+
+def quoted_column(name: str) -> Column:
+    """The column of this name, whatever is in it."""
+    return F.col("`" + name.replace("`", "``") + "`")
 
 
 class Target(Protocol):

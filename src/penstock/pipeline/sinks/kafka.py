@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 
 from penstock.pipeline.brokers import require_brokers
 from penstock.pipeline.definition import KafkaSink
-from penstock.pipeline.sinks.base import BATCH
+from penstock.pipeline.sinks.base import BATCH, quoted_column
 
 
 class KafkaTarget:
@@ -23,9 +23,9 @@ class KafkaTarget:
 
     def write(self, rows: DataFrame, batch: str) -> None:
         sink, tagged = self._sink, rows.withColumn(BATCH, F.lit(batch))
-        chosen = [F.to_json(F.struct(*[F.col(f"`{c}`") for c in tagged.columns])).alias("value")]
+        chosen = [F.to_json(F.struct(*map(quoted_column, tagged.columns))).alias("value")]
         if sink.key is not None:
-            chosen.insert(0, F.col(f"`{sink.key}`").cast("string").alias("key"))
+            chosen.insert(0, quoted_column(sink.key).cast("string").alias("key"))
         (
             tagged.select(*chosen)
             .write.format("kafka")
