@@ -236,8 +236,11 @@ def test_postgresql_is_left_tidy(
     """Staging tables of a run that was killed are gone after the next start; types go over."""
     from tests.servers.tables import next_name
 
+    from penstock.pipeline.sinks.postgres import stage_prefix
+
     name = next_name()
-    postgres.execute("CREATE TABLE penstock_stage_sales_0123 (a int)")
+    stage = stage_prefix("sales")
+    postgres.execute(f"CREATE TABLE {stage}0123 (a int)")
     said = definition(place, sink=[{"kind": "postgresql", "server": postgres.uri, "table": name}])
     said["columns"] = {
         "compute": {
@@ -257,7 +260,7 @@ def test_postgresql_is_left_tidy(
     assert row["day"] == "2024-02-29"
     assert row["at"].startswith("2024-01-01")
     assert (row["list"], row["none"]) == ("[1,2]", None)
-    left = postgres.ask("SELECT 1 FROM pg_class WHERE relname LIKE 'penstock\\_stage%'")
+    left = postgres.ask(f"SELECT 1 FROM pg_class WHERE relname LIKE '{stage}%'")
     assert left.num_rows == 0
     postgres.execute(f"ALTER TABLE {name} DROP COLUMN penstock_batch")
     with pytest.raises(Exception, match='ADD COLUMN "penstock_batch" text'):

@@ -33,6 +33,12 @@ FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE c.relkind = 'r' AND c.relname LIKE $1 AND pg_get_userbyid(c.relowner) = current_user"""
 
 
+def stage_prefix(pipeline: str) -> str:
+    """How the names of a pipeline's staging tables begin, and those of no other."""
+    known = hashlib.blake2b(pipeline.encode(), digest_size=6).hexdigest()
+    return f"penstock_stage_{known}_"
+
+
 class PostgresTarget:
     """Tasks write to a staging table of the micro-batch's own; one transaction then takes the rows
     of those that came to their end, in the place of what an earlier attempt wrote.
@@ -43,8 +49,7 @@ class PostgresTarget:
         self._address, self.place = address, str(address)
         self._parts = address.parts
         self._name = ".".join(map(quoted, address.parts))
-        known = hashlib.blake2b(pipeline.encode(), digest_size=6).hexdigest()
-        self._prefix = f"penstock_stage_{known}_"
+        self._prefix = stage_prefix(pipeline)
         self._stages: list[str] = []
         """Of attempts that were not finished."""
         self.described = f"{self.place}, a transaction for each micro-batch"
