@@ -185,3 +185,25 @@ def test_commands(tmp_path: Path) -> None:
     assert set(schema["properties"]) == set(Pipeline.model_fields)
     assert schema["additionalProperties"] is False
     assert {"schema", "registry"} <= set(schema["$defs"]["KafkaSource"]["properties"])
+
+
+def test_sizes_times_and_names_that_are_none_are_told_together() -> None:
+    wrong = {
+        "budget": "20 apples",
+        "max_wait": "soon",
+        "staleness": "a while",
+        "retry_for": "ever",
+        "join": "rotjoin",
+    }
+    said = {
+        "name": "sales",
+        "checkpoint": "/tmp/checkpoint",
+        "source": {"kind": "penstock_sales"},
+        "enrich": [{"master": "r.arrow", "on": "id", **wrong}],
+        "sink": [{"kind": "console"}],
+    }
+    with pytest.raises(PipelineError) as refused:
+        define(said)
+    told = str(refused.value)
+    assert all(f"enrich.0.{name}: " in told for name in wrong)
+    assert "Did you mean 'rootjoin'" in told

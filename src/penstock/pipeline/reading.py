@@ -10,7 +10,11 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
+from penstock.budget import parse_bytes
+from penstock.durations import parse_duration
 from penstock.errors import OptionError, PenstockError, did_you_mean
+from penstock.joins.names import named
+from penstock.joins.waits import WaitLimit
 from penstock.masters.databases.address import TableAddress, refuse_odd_address
 from penstock.pipeline.definition import KafkaSource, Pipeline, PostgresSink
 from penstock.pipeline.paths import with_paths_of
@@ -133,6 +137,7 @@ def _require_sense(pipeline: Pipeline, where: str) -> None:
     if isinstance(pipeline.source, KafkaSource):
         faults += _faults_of_format(pipeline.source)
     faults += _faults_of_addresses(pipeline)
+    faults += _faults_of_options(pipeline)
     waiting = [step for step in pipeline.enrich if step.max_wait is not None]
     if len(waiting) > 1:
         faults.append(
@@ -149,8 +154,6 @@ def _require_sense(pipeline: Pipeline, where: str) -> None:
                     "[dead_letters] to send them to."
                 )
     if pipeline.trigger != "available-now":
-        from penstock.durations import parse_duration
-
         try:
             parse_duration(pipeline.trigger, "trigger")
         except PenstockError as error:
@@ -171,10 +174,27 @@ def _faults_of_addresses(pipeline: Pipeline) -> Iterator[str]:
         yield from _fault_of("dead_letters.server", TableAddress.parse, server)
 
 
+def _faults_of_options(pipeline: Pipeline) -> Iterator[str]:
+    """Sizes, times and names that `enrich` would refuse, one step after the other."""
+    checks: dict[str, Callable[[str], object]] = {
+        "budget": parse_bytes,
+        "max_wait": WaitLimit.parse,
+        "staleness": lambda given: parse_duration(given, "staleness"),
+        "retry_for": lambda given: parse_duration(given, "retry_for"),
+        "retry_misses": lambda given: parse_duration(given, "retry_misses"),
+        "join": lambda given: given == "auto" or named(given),
+    }
+    for number, step in enumerate(pipeline.enrich):
+        for name, check in checks.items():
+            given = getattr(step, name)
+            if given is not None:
+                yield from _fault_of(f"enrich.{number}.{name}", check, given)
+
+
 def _fault_of(name: str, check: Callable[[str], object], given: str) -> Iterator[str]:
     try:
         check(given)
-    except OptionError as error:
+    except PenstockError as error:
         yield f"{name}: {error}"
 
 
