@@ -46,7 +46,9 @@ class RemembersMisses(EmptiesByLookUps):
     ) -> None:
         """Rows whose key is known to be missing do not wait."""
         if len(self.missing):
-            rows = batch if len(misses) == batch.num_rows else batch.take(pa.array(misses))
+            # Rows are looked at only where codes are no keys.
+            as_they_are = self.binding.meeting.exact or len(misses) == batch.num_rows
+            rows = batch if as_they_are else batch.take(pa.array(misses))
             gone, _, left = probe(self.missing, self.binding, keys, rows)
             if len(gone):
                 reasons = np.full(len(gone), NO_SUCH_ROW, dtype=np.uint8)
