@@ -152,6 +152,7 @@ def test_plain_values(spark: SparkSession, place: Path, broker: KafkaBroker) -> 
 
 
 def test_what_a_check_finds(spark: SparkSession, place: Path, broker: KafkaBroker) -> None:
+    broker.send("any", ["{}"])
     file = place / "bad.avsc"
     file.write_text(json.dumps({**READER, "fields": [field("x", ["string", "long"])]}))
     with pytest.raises(SchemaError, match=r"bad\.avsc: x is one of several types"):

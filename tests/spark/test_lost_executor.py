@@ -52,6 +52,13 @@ def until(done: Callable[[], bool], seconds: float = 200) -> None:
         time.sleep(0.3)
 
 
+def is_executor(process: psutil.Process) -> bool:
+    try:
+        return "CoarseGrainedExecutorBackend" in " ".join(process.cmdline())
+    except psutil.Error:  # gone meanwhile
+        return False
+
+
 def test_each_row_is_in_one_place(postgres: PostgresServer, tmp_path: Path) -> None:
     import adbc_driver_postgresql.dbapi as driver
 
@@ -82,11 +89,7 @@ def test_each_row_is_in_one_place(postgres: PostgresServer, tmp_path: Path) -> N
                 "INSERT INTO lost_r SELECT i, i FROM generate_series(6, 10) i",
                 "DELETE FROM lost_r WHERE id <= 2",
             )
-            executors = [
-                child
-                for child in psutil.Process(run.pid).children(recursive=True)
-                if "CoarseGrainedExecutorBackend" in " ".join(child.cmdline())
-            ]
+            executors = [c for c in psutil.Process(run.pid).children(True) if is_executor(c)]
             assert executors
             for one in executors:
                 one.kill()

@@ -23,7 +23,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import adbc_driver_postgresql.dbapi as driver
 import psutil
 import pyarrow.dataset as ds
 import pytest
@@ -99,6 +98,8 @@ class Shop:
     @contextmanager
     def locked(self) -> Iterator[Any]:
         """Nobody can write to the table in here."""
+        import adbc_driver_postgresql.dbapi as driver
+
         with driver.connect(self.server.uri) as connection:
             with connection.cursor() as cursor:
                 cursor.execute(f"LOCK TABLE {self.table} IN ACCESS EXCLUSIVE MODE")
