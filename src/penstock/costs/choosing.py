@@ -16,6 +16,7 @@ from penstock.costs.service_rate import ServiceRate, service_rate
 from penstock.costs.unit_costs import CostError, UnitCosts
 from penstock.errors import BudgetError
 from penstock.joins.binding import On
+from penstock.joins.by_keys import looks_up_only
 from penstock.joins.names import NAMES, named
 from penstock.joins.plan import JoinPlan
 from penstock.joins.rootjoin import RootJoin
@@ -122,11 +123,6 @@ def options_of(plan: JoinPlan) -> dict[str, Any]:
     given = {f.name: getattr(plan, f.name) for f in fields(plan)}
     usual = {f.name: f.default for f in fields(plan)}
     return {n: v for n, v in given.items() if n == "budget" or v != usual[n]}
-
-
-def looks_up_only(master: Master) -> bool:
-    """Whether a master has no pages to read."""
-    return bool(getattr(master, "looks_up_only", False))
 
 
 def weigh(name: str, plan: JoinPlan, question: Question, rates: Rates) -> Candidate:

@@ -16,10 +16,15 @@ if TYPE_CHECKING:
     from penstock.joins.base import SemiStreamJoin
 
 
+def looks_up_only(master: Master) -> bool:
+    """Whether a master has no pages to read."""
+    return bool(getattr(master, "looks_up_only", False))
+
+
 def key_look_ups(join: type[SemiStreamJoin], master: Master, title: str) -> KeyLookUps | None:
     """The master, if it finds single keys without reading their pages and the join can use that."""
     reads_pages = join.needs_whole_pages or join.reads_unasked
-    if reads_pages and getattr(master, "looks_up_only", False):
+    if reads_pages and looks_up_only(master):
         raise OptionError(
             f"{title} reads whole pages of R, and {getattr(master, 'place', 'this master')} can "
             "only be looked up key by key. Take ROOTJOIN, CACHEJOIN or HYBRIDJOIN; `penstock "

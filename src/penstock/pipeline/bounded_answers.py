@@ -29,6 +29,8 @@ from urllib.request import (
     UnknownHandler,
 )
 
+from penstock.masters.databases.stall_guard import time_limit
+
 
 class TooLongError(Exception):
     """An answer that has more bytes than it may."""
@@ -75,13 +77,10 @@ class _Deadline:
 
     @contextmanager
     def in_force(self, seconds: float) -> Iterator[None]:
-        timer = threading.Timer(seconds, self._end)
-        timer.daemon = True
-        timer.start()
         try:
-            yield
+            with time_limit(seconds, self._end):
+                yield
         finally:
-            timer.cancel()
             with self._lock:
                 for held in self._held:
                     held.close()

@@ -13,7 +13,6 @@ from penstock.costs.choosing import (
     LIKELY,
     LOOKED_UP,
     Question,
-    looks_up_only,
     pick,
     weigh,
 )
@@ -21,6 +20,7 @@ from penstock.costs.key_rates import ZipfKeys
 from penstock.costs.predictions import Rates, hits_at_once
 from penstock.joins import JoinPlan, RootJoin, named
 from penstock.joins.binding import On
+from penstock.joins.by_keys import looks_up_only
 from penstock.joins.rootjoin import RootJoinOperator
 from penstock.masters import Master
 from penstock.masters.coarse_pages import CoarsePages

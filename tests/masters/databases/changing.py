@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -50,3 +51,25 @@ def held(join: Any) -> str:
     if not join.complete:
         return "caches"
     return "holds all of R" if join._packed is None else "packs all of R"
+
+
+def only_what_changed_is_dropped(
+    join: SemiStreamJoin, master: DatabaseMaster, clock: Hand, change: Callable[[], None]
+) -> None:
+    """A join that holds all of R, of which `change` makes the second price a zero."""
+    prices(join, [1, 2, 3])
+    assert join.complete  # type: ignore[attr-defined]
+    clock.now += 2
+    join.refresh(master.refresh())
+    reads = master.reads.io_reads
+    change()
+    clock.now += 2
+    changes = master.refresh()
+    assert changes is not None
+    assert changes.ranges == ((2, 2),)
+    join.refresh(changes)
+    assert prices(join, [1, 3]) == {1: 1, 3: 3}
+    assert master.reads.io_reads == reads, "all but one key is still held"
+    assert prices(join, [1, 2]) == {1: 1, 2: 0}
+    assert master.reads.io_reads == reads + 1
+    join.check_invariants()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -10,6 +12,7 @@ from tests.servers.mariadb import MariadbServer
 from tests.servers.postgres import PostgresServer
 from tests.servers.tables import next_name
 
+from penstock.errors import ServerAwayError
 from penstock.masters.databases import DatabaseMaster
 from penstock.masters.databases.opening import open_table
 
@@ -60,6 +63,17 @@ def logged(logged_mariadb: MariadbServer) -> Iterator[Shop]:
 
 
 Open = Callable[..., DatabaseMaster]
+
+
+def opened_at_last(address: str, **options: Any) -> DatabaseMaster:
+    """By a user of one connection: PostgreSQL's driver connects twice, and its first session may
+    not be gone yet.
+    """
+    for _ in range(50):
+        with suppress(ServerAwayError):
+            return open_table(address, **options)
+        time.sleep(0.1)
+    return open_table(address, **options)
 
 
 @pytest.fixture

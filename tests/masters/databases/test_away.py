@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 import pytest
+from tests.masters.databases.conftest import opened_at_last
 from tests.servers.postgres import PostgresServer
 from tests.servers.proxy import Proxy
 from tests.servers.tables import next_name
@@ -108,6 +109,6 @@ def test_too_many_connections(own_server: PostgresServer) -> None:
     own_server.execute("CREATE USER one CONNECTION LIMIT 1", f"GRANT SELECT ON {name} TO one")
     address = own_server.uri.replace("penstock@", "one@") + f"?table={name}"
     taken = pytest.raises(ServerAwayError, match="one for each Python worker of Spark")
-    with open_master(address) as master, taken:
+    with opened_at_last(address) as master, taken:
         open_master(address)
     assert master.num_rows == 2000

@@ -6,14 +6,14 @@ for again by both. What the error says is what a person needs: the server, the c
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager
 from typing import Any
 
 import adbc_driver_postgresql.dbapi as postgres_driver
 import pyarrow as pa
 import pytest
+from tests.masters.databases.conftest import opened_at_last
 from tests.servers.mariadb import MariadbServer
 from tests.servers.postgres import PostgresServer
 from tests.servers.tables import next_name
@@ -21,7 +21,6 @@ from tests.servers.tables import next_name
 from penstock.errors import MasterError, PenstockError, SchemaError, ServerAwayError
 from penstock.joins import RootJoin
 from penstock.masters.databases import DatabaseMaster
-from penstock.masters.databases.opening import open_table
 
 USER = "changed_meanwhile"
 STREAM = pa.schema([("id", pa.int32())])
@@ -97,19 +96,11 @@ def shop(request: pytest.FixtureRequest) -> Shop:
 @pytest.fixture
 def master(shop: Shop) -> Iterator[DatabaseMaster]:
     """The table, open and read."""
-    with _opened(f"{shop.address}?table={shop.table}&key=id&page_rows=100") as opened:
+    address = f"{shop.address}?table={shop.table}&key=id&page_rows=100"
+    with opened_at_last(address, columns=["id", "price"]) as opened:
         for ask in WAYS.values():
             assert ask(opened) > 0
         yield opened
-
-
-def _opened(address: str) -> DatabaseMaster:
-    """PostgreSQL's driver connects twice, and its first session may not be gone yet."""
-    for _ in range(50):
-        with suppress(ServerAwayError):
-            return open_table(address, columns=["id", "price"])
-        time.sleep(0.1)
-    return open_table(address, columns=["id", "price"])
 
 
 def joined(master: DatabaseMaster) -> int:

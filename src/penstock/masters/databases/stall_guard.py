@@ -6,7 +6,7 @@ import os
 import socket
 import stat
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -19,6 +19,18 @@ def open_sockets() -> set[int]:
             if stat.S_ISSOCK(os.fstat(int(path.name)).st_mode):
                 found.add(int(path.name))
     return found
+
+
+@contextmanager
+def time_limit(seconds: float, end: Callable[[], None]) -> Iterator[None]:
+    """Call `end`, in a thread of its own, if what is done here takes longer."""
+    timer = threading.Timer(seconds, end)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 class StallGuard:
@@ -42,13 +54,8 @@ class StallGuard:
     @contextmanager
     def within(self, seconds: float) -> Iterator[None]:
         """Cut the connection if what is done here takes longer."""
-        timer = threading.Timer(seconds, self._cut)
-        timer.daemon = True
-        timer.start()
-        try:
+        with time_limit(seconds, self._cut):
             yield
-        finally:
-            timer.cancel()
 
     def _cut(self) -> None:
         self.cut = True
