@@ -57,7 +57,8 @@ class MariadbServer(Server):
         self._begin = self._server.folder / "begin.sql"
         self._begin.write_text("".join(f"{statement};\n" for statement in _EVERY_START))
         how = ["--no-defaults", "--auth-root-authentication-method=normal", "--skip-test-db"]
-        self._server.run(program("mariadb-install-db"), *how, f"--datadir={self._data}")
+        where = [f"--datadir={self._data}", f"--tmpdir={self._server.temporary}"]
+        self._server.run(program("mariadb-install-db"), *how, *where)
         self.start()
 
     @property
@@ -72,7 +73,7 @@ class MariadbServer(Server):
             "socket": str(self._server.folder / "socket"),
             "pid-file": str(self._server.folder / "pid"),
             "init-file": str(self._begin),
-            "tmpdir": str(self._server.folder),
+            "tmpdir": str(self._server.temporary),
             **self._more,
         }
         options = [f"--{name}={value}" for name, value in settings.items()]

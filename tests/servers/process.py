@@ -16,11 +16,26 @@ from typing import Any
 
 import psutil
 
+_PORTS = range(20_000, 32_000)
+"""Below those that systems give to connections that go out, which could take the port of a server
+that is not there yet, or is away for a while."""
+
 
 def free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return int(taken.getsockname()[1])
+    """A port at which nobody listens, and which is given once in the life of this process."""
+    for port in _PORTS:
+        # A port of UDP, held to the end, tells other test processes that its number is taken.
+        claim = socket.socket(type=socket.SOCK_DGRAM)
+        try:
+            claim.bind(("127.0.0.1", port))
+            with socket.socket() as tried:
+                tried.bind(("127.0.0.1", port))
+        except OSError:
+            claim.close()
+            continue
+        claim.detach()
+        return port
+    raise AssertionError(f"every port from {_PORTS[0]} to {_PORTS[-1]} is taken")
 
 
 def unprivileged() -> dict[str, Any]:
@@ -31,12 +46,19 @@ def unprivileged() -> dict[str, Any]:
 
 
 class ServerProcess:
-    """One server; `start` again after `stop` or `kill` finds its data as they were."""
+    """One server; `start` again after `stop` or `kill` finds its data as they were.
+
+    What it keeps for a while is in `temporary`, a folder of its own: a server may remove there what
+    it takes for leftovers, which would be another's in a folder that servers share.
+    """
 
     def __init__(self, name: str) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix=f"penstock-{name}-"))
+        self.temporary = self.folder / "tmp"
+        self.temporary.mkdir()
         if os.geteuid() == 0:
-            shutil.chown(self.folder, "nobody", "nogroup")
+            for folder in (self.folder, self.temporary):
+                shutil.chown(folder, "nobody", "nogroup")
         self.port = free_port()
         self.log = self.folder / "log"
         self._process: subprocess.Popen[bytes] | None = None
@@ -57,22 +79,22 @@ class ServerProcess:
 
     def run(self, *command: str) -> None:
         """Run a program of the server's to its end."""
-        done = subprocess.run(
-            command, cwd=self.folder, capture_output=True, text=True, **unprivileged()
-        )
+        done = subprocess.run(command, capture_output=True, text=True, **self._how())
         assert done.returncode == 0, done.stdout + done.stderr
 
     def begin(self, command: list[str], ready: Callable[[], object]) -> None:
         """Start the server and wait until it answers."""
         with self.log.open("ab") as log:
-            self._process = subprocess.Popen(
-                command, cwd=self.folder, stdout=log, stderr=log, **unprivileged()
-            )
+            self._process = subprocess.Popen(command, stdout=log, stderr=log, **self._how())
         give_up = time.monotonic() + 60
         while not _answers(ready):
             if self._process.poll() is not None or time.monotonic() > give_up:
                 raise AssertionError(self.log.read_text(errors="replace")[-3000:])
             time.sleep(0.05)
+
+    def _how(self) -> dict[str, Any]:
+        environment = {**os.environ, "TMPDIR": str(self.temporary)}
+        return {"cwd": self.folder, "env": environment, **unprivileged()}
 
     def end(self, number: signal.Signals, *, with_children: bool = False) -> None:
         """Send the signal, and wait until the server is gone."""
