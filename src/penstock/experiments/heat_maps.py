@@ -1,0 +1,90 @@
+"""Surfaces: a value for each pair of two sizes, as coloured cells with the highest one marked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from penstock.experiments.plot_axes import NUMBER, SHORT_NUMBER, Spec
+
+Row = dict[str, Any]
+
+HEIGHT = 300
+_COLOURS = "viridis"  # even steps of lightness; told apart without seeing red or green
+
+_GAP = 0.04  # between cells, as a share of them
+
+
+def heat_map(x: Mapping[str, Any], y: Mapping[str, Any], measure: Mapping[str, Any]) -> Spec:
+    """The drawing of one panel's cells; the colours mean the same in all panels."""
+    scale: Spec = {"scheme": _COLOURS, "zero": False}
+    if measure.get("log"):
+        scale["type"] = "log"
+    numbers = {"type": "quantitative", "format": NUMBER}
+    return {
+        "height": HEIGHT,
+        "encoding": {
+            "x": {"field": "x", **_cells(x["label"]), "sort": "ascending"},
+            "y": {"field": "y", **_cells(y["label"]), "sort": "descending"},
+        },
+        "layer": [
+            {
+                "mark": {"type": "rect"},
+                "encoding": {
+                    "color": {
+                        "field": "mean",
+                        "type": "quantitative",
+                        "scale": scale,
+                        "legend": {
+                            "title": f"{measure['label']} (ring: the highest)",
+                            "orient": "top",
+                            "labelExpr": SHORT_NUMBER,
+                        },
+                    },
+                    "tooltip": [
+                        {"field": "series", "title": "series"},
+                        {"field": "x", "title": x["label"], **numbers},
+                        {"field": "y", "title": y["label"], **numbers},
+                        {"field": "mean", "title": measure["label"], **numbers},
+                        {"field": "readings", "title": "readings"},
+                    ],
+                },
+            },
+            {
+                "transform": [{"filter": "datum.highest"}],
+                "mark": {"type": "point", "shape": "circle", "size": 90, "filled": True},
+                "encoding": {
+                    "fill": {"value": "white"},
+                    "stroke": {"value": "black"},
+                    "strokeWidth": {"value": 2},
+                    "opacity": {"value": 1},
+                },
+            },
+        ],
+    }
+
+
+def name_surfaces(rows: Sequence[Row]) -> None:
+    """Give each series of each panel a panel of its own, named by what tells it apart."""
+    several = [len({row[field] for row in rows}) > 1 for field in ("series", "panel")]
+    for row in rows:
+        names = [row["series"], row["panel"]] if any(several) else [row["panel"]]
+        if any(several):
+            names = [name for name, is_told in zip(names, several, strict=True) if is_told]
+        row["panel"] = " · ".join(names)
+
+
+def mark_highest(rows: Sequence[Row]) -> None:
+    """Set `highest` in the row with the largest mean of each panel."""
+    best: dict[Any, Row] = {}
+    for row in rows:
+        row["highest"] = False
+        if row["panel"] not in best or row["mean"] > best[row["panel"]]["mean"]:
+            best[row["panel"]] = row
+    for row in best.values():
+        row["highest"] = True
+
+
+def _cells(label: str) -> Spec:
+    axis = {"title": label, "labelExpr": SHORT_NUMBER, "labelAngle": 0, "labelOverlap": "greedy"}
+    return {"type": "ordinal", "axis": axis, "scale": {"paddingInner": _GAP, "paddingOuter": 0}}
