@@ -309,6 +309,6 @@ def made_up() -> dict[str, Result]:
         "queues": queues(),
         "surface": surface(),
         "categories": categories(),
-        "categories-log": {**categories(log=True), "id": "p-orders-log"},
+        "categories-log": {**categories(log=True), "id": "p-orders-log", "verdicts": []},
         "curves": curves(),
     }

@@ -24,9 +24,18 @@ Result = Mapping[str, Any]
 
 Row = dict[str, Any]
 
-_AXIS = 80  # pixels of the y axis with its title
-_SPACE = 18  # pixels between panels
-_NARROWEST = 165  # pixels of a panel
+LAYOUT = {
+    "axis": 80,
+    "space": 18,
+    "narrowest": 165,
+    "letter": 7.6,
+    "symbol": 24,
+    "gradient": 300,
+}
+"""Pixels: of the y axis with its title, between panels, of the narrowest panel, of a letter and of
+a symbol in a legend, of a legend of colours."""
+
+_NO_PANEL = {"name": "", "label": ""}
 
 
 def plot_spec(
@@ -49,7 +58,7 @@ def plot_spec(
     figure = f"figure {result['id']}"
     measure = _named(result["quantities"], quantity, "quantity", figure)
     chosen = [_named(result["panels"], name, "panel", figure) for name in panels or ()]
-    labels = _labels(chosen or result["panels"])
+    labels = _labels(chosen or result["panels"] or [_NO_PANEL])
     series = _labels(result["series"])
     rows = _rows(result, quantity, series, labels)
     if not rows:
@@ -67,7 +76,7 @@ def plot_spec(
     if any(names):
         header = {"title": None, "labelLimit": 0, "labelPadding": 6}
         facet = {"field": "panel", "type": "nominal", "header": header, "sort": names}
-        spec = {"data": {"values": rows}, "facet": facet, "spacing": _SPACE, "spec": inner}
+        spec = {"data": {"values": rows}, "facet": facet, "spacing": LAYOUT["space"], "spec": inner}
     spec["description"] = f"{result['title']}: {measure['label']}"
     spec["usermeta"] = {
         "per_row": min(len(names), len(labels)) if len(labels) > 1 else len(names),
@@ -78,11 +87,11 @@ def plot_spec(
 
 def fitted(spec: Spec, width: int) -> Spec:
     """The plot for another width: fewer panels in a row if they would become too narrow."""
-    meta, room = spec["usermeta"], width - _AXIS
-    columns = min(meta["per_row"], max(room // _NARROWEST, 1))
-    panel = max((room + _SPACE) // columns - _SPACE, 60)
-    names = max(int(width / (meta["legend"] * 7.6 + 24)), 1)
-    legend = {"columns": names, "gradientLength": min(room, 300)}
+    meta, room, space = spec["usermeta"], width - LAYOUT["axis"], LAYOUT["space"]
+    columns = int(min(meta["per_row"], max(room // LAYOUT["narrowest"], 1)))
+    panel = int(max((room + space) // columns - space, 60))
+    names = int(max(width // (meta["legend"] * LAYOUT["letter"] + LAYOUT["symbol"]), 1))
+    legend = {"columns": names, "gradientLength": min(room, LAYOUT["gradient"])}
     inner = {"columns": columns, "spec": {**spec.get("spec", {}), "width": panel}}
     return {
         **spec,
@@ -141,6 +150,11 @@ def drawing_package() -> ModuleType:
     return vl_convert
 
 
+def has_numbers(result: Result, quantity: str) -> bool:
+    """Whether any row of the results has a number of this quantity."""
+    return any(_is_there(row["values"].get(quantity)) for row in result["rows"])
+
+
 def _rows(
     result: Result, quantity: str, series: Mapping[str, str], panels: Mapping[str, str]
 ) -> list[Row]:
@@ -148,11 +162,14 @@ def _rows(
     order = {
         name: (not is_bound(name), name == "rootjoin", place) for place, name in enumerate(series)
     }
-    rows: list[tuple[tuple[bool, bool, int], Row]] = []
-    for row in result["rows"]:
-        value = row["values"].get(quantity)
-        if value is None or row["panel"] not in panels or not _finite(value["mean"]):
-            continue
+    there = [
+        row
+        for row in result["rows"]
+        if row["panel"] in panels and _is_there(row["values"].get(quantity))
+    ]
+    rows = []
+    for row in sorted(there, key=lambda row: order[row["series"]]):
+        value = row["values"][quantity]
         drawn: Row = {
             "series": series[row["series"]],
             "panel": panels[row["panel"]],
@@ -165,8 +182,12 @@ def _rows(
         }
         if result.get("y"):
             drawn["y"] = row["y"]
-        rows.append((order[row["series"]], drawn))
-    return [row for _, row in sorted(rows, key=lambda pair: pair[0])]
+        rows.append(drawn)
+    return rows
+
+
+def _is_there(value: Mapping[str, Any] | None) -> bool:
+    return value is not None and _finite(value["mean"])
 
 
 def _named(

@@ -1,0 +1,71 @@
+"""A paper's figures in HTML: what was found, and a place for each plot."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import Any
+
+from penstock.experiments.plots import Result
+from penstock.experiments.report_head import commit, moment
+from penstock.experiments.report_verdicts import PaperResults, anchor, badge, counts
+
+Plots = Sequence[Mapping[str, Any]]
+
+
+def paper_section(paper: PaperResults, plots: Mapping[str, Plots]) -> str:
+    """A paper's title, its counts, and all of its figures."""
+    by = ", ".join(filter(None, (paper.paper.authors, paper.paper.venue)))
+    said = ", ".join(
+        f"{number} {name}" for name, number in counts(paper.verdicts).items() if number
+    )
+    heading = anchor("paper", paper.name)
+    figures = "\n".join(_figure(result, plots[result["id"]]) for result in paper.results)
+    return f"""<section aria-labelledby="{heading}">
+<h2 id="{heading}">{escape(paper.paper.title)}</h2>
+<p class="faint">{escape(". ".join(filter(None, (by, said))))}</p>
+{figures}
+</section>"""
+
+
+def _figure(result: Result, plots: Plots) -> str:
+    name = anchor("figure", result["id"])
+    title = f'<a href="#{name}">{escape(result["figure"])}</a> {escape(result["title"])}'
+    where = (
+        f"Measured {moment(result)} at scale “{result['scale']}”, commit {commit(result)}, in "
+        f"{result['seconds']:,.0f} s."
+    )
+    parts = [
+        f'<section class="figure" id="{name}" aria-labelledby="{name}-title">',
+        f'<h3 id="{name}-title">{title}</h3>',
+        f'<p class="note">{escape(result["note"])}</p>' if result["note"] else "",
+        _verdicts(result["verdicts"]),
+        _place_of_plots(result, plots),
+        f'<p class="faint">{escape(where)}</p>',
+        "</section>",
+    ]
+    return "\n".join(filter(None, parts))
+
+
+def _verdicts(verdicts: Sequence[Mapping[str, Any]]) -> str:
+    items = []
+    for verdict in verdicts:
+        condition = f" ({escape(verdict['condition'])})" if verdict["condition"] else ""
+        items.append(
+            f"<li>{badge(verdict['verdict'])}{condition}: {escape(verdict['claim'])}. "
+            f'<span class="faint">{escape(verdict["said"])}</span></li>'
+        )
+    return f"<ul>{''.join(items)}</ul>" if items else ""
+
+
+def _place_of_plots(result: Result, plots: Plots) -> str:
+    if not plots:
+        return '<p class="note">There is no number to draw.</p>'
+    buttons = "".join(
+        f'<button type="button" data-quantity="{place}" aria-pressed="{str(place == 0).lower()}">'
+        f"{escape(plot['label'])} <small>{escape(plot['clock'])}</small></button>"
+        for place, plot in enumerate(plots)
+    )
+    return f"""<div class="quantities" role="group" aria-label="Quantity">{buttons}</div>
+<div class="plot" data-figure="{escape(result["id"])}" data-quantity="0"></div>
+<details class="numbers"><summary>Numbers</summary></details>"""
