@@ -24,6 +24,9 @@ from penstock.cli.master import app as master
 from penstock.cli.plan import EXAMPLES as PLAN_EXAMPLES
 from penstock.cli.plan import HELP as PLAN_HELP
 from penstock.cli.plan import plan
+from penstock.cli.reproduce import EXAMPLES as REPRODUCE_EXAMPLES
+from penstock.cli.reproduce import HELP as REPRODUCE_HELP
+from penstock.cli.reproduce import reproduce
 from penstock.cli.run import INIT_HELP, RUN_HELP, init, run
 from penstock.cli.tune import EXAMPLES as TUNE_EXAMPLES
 from penstock.cli.tune import HELP as TUNE_HELP
@@ -45,6 +48,7 @@ app.command("calibrate", help=CALIBRATE_HELP, epilog=CALIBRATE_EXAMPLES)(calibra
 app.command("plan", help=PLAN_HELP, epilog=PLAN_EXAMPLES)(plan)
 app.command("tune", help=TUNE_HELP, epilog=TUNE_EXAMPLES)(tune)
 app.add_typer(bench, name="bench")
+app.command("reproduce", help=REPRODUCE_HELP, epilog=REPRODUCE_EXAMPLES)(reproduce)
 bench.command("spark", help=BENCH_SPARK_HELP, epilog=BENCH_SPARK_EXAMPLES)(bench_spark)
 
 

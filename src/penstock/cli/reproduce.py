@@ -1,0 +1,174 @@
+"""`penstock reproduce`: the papers' figures, run again and judged."""
+
+from __future__ import annotations
+
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from penstock.cli.output import OutputFormat, print_json, text_console
+
+if TYPE_CHECKING:
+    from penstock.experiments.figure import Figure
+
+HELP = """
+Run the figures of the five papers on semi-stream joins again, and ours, and judge their claims: \
+reproduced, reproduced with a condition, or not, each with its numbers.
+
+[bold]ID[/bold] is a figure (000-6a), a beginning (000, 000-6, ours), a figure file of your own \
+(mine.toml) or all. Two clocks: \
+[bold]counted[/bold] (pages and rows, the same on every machine) and [bold]measured[/bold] \
+(seconds, one run at a time, on an idle machine). \
+What is done is kept in the output folder, point by point: the same command goes on where it \
+stopped.
+
+[bold]--scale small[/bold] divides R and memory by twenty: all counted figures take about ten \
+minutes on two cores. [bold]paper[/bold] has the papers' sizes, and takes hours.
+"""
+EXAMPLES = """
+[bold]Examples[/bold]
+
+All counted figures, small; then open reproduced/report.html:
+
+    penstock reproduce all --clock counted
+
+One figure at the paper's size, by both clocks:
+
+    penstock reproduce 000-6b --scale paper
+
+What there is:
+
+    penstock reproduce --list
+"""
+
+
+class ScaleName(str, Enum):
+    """How large."""
+
+    small = "small"
+    paper = "paper"
+
+
+class ClockName(str, Enum):
+    """What is looked at."""
+
+    both = "both"
+    counted = "counted"
+    measured = "measured"
+
+
+def reproduce(
+    ids: Annotated[
+        list[str] | None, typer.Argument(metavar="[ID]...", help="Figures; all if left out.")
+    ] = None,
+    scale: Annotated[
+        ScaleName, typer.Option(help="small: a twentieth of R and of memory. paper: as printed.")
+    ] = ScaleName.small,
+    clock: Annotated[
+        ClockName, typer.Option(help="counted needs no idle machine; measured runs alone.")
+    ] = ClockName.both,
+    folder: Annotated[
+        Path, typer.Option("--output", metavar="DIR", help="Where everything goes.")
+    ] = Path("reproduced"),
+    again: Annotated[
+        bool, typer.Option("--again", help="Forget what the folder has of these, and run it anew.")
+    ] = False,
+    thin: Annotated[
+        bool, typer.Option("--thin", help="A few values of each axis: only the shape, quickly.")
+    ] = False,
+    png: Annotated[
+        bool, typer.Option("--png", help="Also draw the first plot of each figure into DIR/png.")
+    ] = False,
+    show: Annotated[bool, typer.Option("--list", help="List the figures and run nothing.")] = False,
+    form: Annotated[
+        OutputFormat,
+        typer.Option("--format", help="How verdicts are printed: text for people, json."),
+    ] = OutputFormat.text,
+) -> None:
+    from penstock.cli.reproduce_progress import watching
+    from penstock.experiments.figure import select
+    from penstock.experiments.job import CLOCKS
+    from penstock.experiments.reproducing import Reproduction, results_in, write_verdicts
+    from penstock.experiments.scale import SCALES
+
+    figures = select(ids or ["all"])
+    if show:
+        _list(figures, form)
+        return
+    from penstock.experiments.plots import drawing_package, write_png
+    from penstock.experiments.report import write_report
+
+    drawing_package()  # before hours of work, not after them
+    clocks = CLOCKS if clock is ClockName.both else (clock.value,)
+    reproduction = Reproduction(figures, SCALES[scale.value], folder, clocks, thin)
+    reproduction.prepare(again=again)
+    with watching() as watcher:
+        results = reproduction.run(watcher)
+    everything = results_in(folder)
+    write_verdicts(everything, folder / "verdicts.json")
+    write_report(everything, folder / "report.html")
+    if png:
+        for result in results:
+            if result["quantities"]:
+                quantity = result["quantities"][0]["name"]
+                write_png(result, quantity, folder / "png" / f"{result['id']}.png")
+    verdicts = [verdict for result in results for verdict in result["verdicts"]]
+    if form is OutputFormat.json:
+        print_json(verdicts)
+        return
+    _print(verdicts, folder, len(everything) - len(results))
+
+
+def _list(figures: list[Figure], form: OutputFormat) -> None:
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    from penstock.experiments.papers import PAPERS
+
+    if form is OutputFormat.json:
+        said = [
+            {"id": f.id, "paper": f.paper, "figure": f.figure, "title": f.title} for f in figures
+        ]
+        print_json(said)
+        return
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for heading in ("id", "figure", "what it shows", "clocks", "paper"):
+        table.add_column(heading, no_wrap=heading in ("id", "figure"))
+    for figure in figures:
+        paper = PAPERS[figure.paper]
+        clocks = " ".join(figure.clocks)
+        table.add_row(figure.id, figure.figure, figure.title, clocks, paper.title)
+    text_console().print(table)
+
+
+_COLOURS = {
+    "reproduced": "green",
+    "with a condition": "yellow",
+    "not reproduced": "red",
+    "not judged": "dim",
+}
+
+
+def _print(verdicts: list[dict[str, Any]], folder: Path, others: int) -> None:
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
+    console = text_console()
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("id", no_wrap=True, style="bold")
+    table.add_column("claim", ratio=3)
+    table.add_column("verdict", no_wrap=True)
+    table.add_column("numbers", ratio=4)
+    for one in verdicts:
+        said = one["said"] if not one["condition"] else f"{one['condition']}. {one['said']}"
+        verdict = Text(one["verdict"], style=_COLOURS[one["verdict"]])
+        table.add_row(one["id"], Text(one["claim"]), verdict, Text(said))
+    console.print(table)
+    counts = {name: sum(v["verdict"] == name for v in verdicts) for name in _COLOURS}
+    shown = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
+    console.print(f"{len(verdicts)} claims: {shown}.", markup=False)
+    more = f" (with {others} more figures that were there)" if others else ""
+    console.print(f"{folder / 'report.html'}{more} has the plots.", markup=False)

@@ -1,0 +1,249 @@
+"""One point: a join runs until its window and its cache have settled, then readings are taken."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.bench.stopwatch import Stopwatch
+from penstock.bench.waiting import WindowObserver
+from penstock.costs import Rates, UnitCosts, ZipfKeys, predict
+from penstock.costs.service_rate import service_rate
+from penstock.experiments.case import Case
+from penstock.experiments.intervals import Value, ratio_of, single, value_of
+from penstock.experiments.price import Price
+from penstock.joins.base import SemiStreamJoin
+from penstock.masters import Master
+from penstock.masters.base import PageNumbers
+from penstock.stats import JoinStats, WaitHistogram
+from penstock.streams import Workload
+
+READINGS = 5
+_WINDOWS = {
+    "inlj": (0.0, 0.0),
+    "meshjoin": (2.0, 3.0),
+    "meshjoin-default": (2.0, 3.0),
+    "r-meshjoin": (2.0, 3.0),
+    "cachejoin": (6.0, 5.0),
+    "sscj": (6.0, 5.0),
+    "cachejoin-l": (6.0, 5.0),
+    "cachejoin-pq": (6.0, 5.0),
+    "rootjoin": (5.0, 5.0),
+}
+_USUAL = (3.0, 10.0)
+"""Windows of rows that waited, before the count and during it. Caches that learn need more before
+it; where the oldest row's page is read, pages take turns with a period of two windows, and a
+reading is as long as that."""
+_MOST_WINDOWS = 12.0
+"""Windows of stream rows, waiting or not, for each window that is asked for above."""
+_WITHOUT_WINDOW = 6_000
+"""Stream rows of a join that has no window."""
+_AHEAD = 1 << 18
+"""Stream rows that are made at a time, while the clock stands."""
+
+Progress = Callable[[float], None]
+"""Told which share of the point is done."""
+
+
+@dataclass
+class _Tally:
+    """What has been done up to a moment."""
+
+    rows: int
+    reads: int
+    seconds: float
+    stats: JoinStats
+
+
+class ReadCounter:
+    """Counts reads of R: neighbouring pages that are asked for together are one."""
+
+    def __init__(self, join: SemiStreamJoin) -> None:
+        self.reads = 0
+        self._join, self._fetch = join, join.fetch
+        join.fetch = self._counting  # type: ignore[method-assign]
+
+    def _counting(self, pages: PageNumbers) -> pa.Table:
+        numbers = np.sort(np.asarray(pages))
+        self.reads += int((np.diff(numbers) != 1).sum()) + (len(numbers) > 0)
+        return self._fetch(pages)
+
+
+def count(
+    case: Case,
+    master: Master,
+    stream: Workload,
+    price: Price,
+    *,
+    costs: UnitCosts | None = None,
+    progress: Progress = lambda _: None,
+) -> dict[str, Any]:
+    """Run the case; its values by name, as they stand in the result files.
+
+    The clock runs only while the join is pushed to. Rates by the clock are there for every case,
+    and mean something only if nothing else ran. With `costs` our own model also says a rate.
+    """
+    join = case.plan().build(master, stream.schema, on=[(stream.key, stream.master_key)])
+    counter, watch = ReadCounter(join), Stopwatch()
+    window = join.window.limit / max(join.window.row_nbytes, 1)
+    before, during = case.windows or _WINDOWS.get(case.join, _USUAL)
+    batches = _batches(stream, case.batch_rows)
+    rows = 0
+
+    def push_until(waited: float, most: float) -> _Tally:
+        nonlocal rows
+        stats = join.stats
+        while stats.rows_in - stats.cache_hits < waited and rows < most:
+            batch = next(batches, None)
+            if batch is None:
+                break
+            watch.start()
+            for _ in join.push(batch):
+                pass
+            watch.stop()
+            rows += batch.num_rows
+            stats = join.stats
+            progress(min(rows / whole, 1.0))
+        return _Tally(rows, counter.reads, watch.seconds, stats)
+
+    most_before = before * window * _MOST_WINDOWS
+    each, most_each = during * window / READINGS, during * window * _MOST_WINDOWS / READINGS
+    if not during:
+        each = most_each = _WITHOUT_WINDOW / READINGS
+    whole = max(before * window + READINGS * each, 1.0)
+    settled = push_until(before * window, most_before)
+    observer = WindowObserver(join, Stopwatch())
+    tallies = [settled]
+    for number in range(READINGS):
+        waited = settled.stats.rows_in - settled.stats.cache_hits
+        tallies.append(
+            push_until(waited + (number + 1) * each, settled.rows + (number + 1) * most_each)
+        )
+    observer.flush_begins()
+    observer.detach()
+    values = _values(tallies, join, observer.result(), price)
+    if case.predict:
+        values |= _predicted(case, master, stream, costs)
+    return values
+
+
+def _batches(stream: Workload, batch_rows: int) -> Iterator[pa.RecordBatch]:
+    """The stream, for ever or to its end."""
+    ahead, at = max(_AHEAD // batch_rows, 1) * batch_rows, 0
+    while stream.num_rows is None or at < stream.num_rows:
+        end = at + ahead if stream.num_rows is None else min(at + ahead, stream.num_rows)
+        chunk = stream.rows(at, end)
+        yield from (
+            chunk.slice(start, batch_rows) for start in range(0, chunk.num_rows, batch_rows)
+        )
+        at = end
+
+
+def _values(
+    tallies: list[_Tally], join: SemiStreamJoin, observed: dict[str, Any], price: Price
+) -> dict[str, Any]:
+    first, last = tallies[0], tallies[-1]
+    parts = [_Reading(a, b, join) for a, b in pairwise(tallies) if b.rows > a.rows]
+    rows = [part.rows for part in parts]
+    waits = _waits_between(first.stats.wait_rows, last.stats.wait_rows)
+    bound, hits = observed["bound_rows_per_read"], sum(part.hits for part in parts)
+    misses = sum(rows) - hits
+    found: dict[str, Value | None] = {
+        "stream_rows_per_read": ratio_of(rows, [part.pages for part in parts]),
+        "rows_per_read": ratio_of(
+            [part.answered for part in parts], [part.pages for part in parts]
+        ),
+        "priced_rows_per_second": ratio_of(rows, [part.priced(price) for part in parts]),
+        "rows_per_second": ratio_of(rows, [part.seconds for part in parts]),
+        "hit_share": value_of([part.hits / part.rows for part in parts]) if parts else None,
+        "wait_rows_p50": single(waits.percentile(0.5)),
+        "wait_rows_p99": single(waits.percentile(0.99)),
+        "wait_rows_max": single(last.stats.wait_rows.longest),
+        "window_rows": single(observed["waiting_rows_mean"])
+        if observed["waiting_rows_mean"]
+        else None,
+        "window_capacity_rows": single(join.window.limit / max(join.window.row_nbytes, 1)),
+        "bound_stream_rows_per_read": (
+            single(bound * sum(rows) / misses) if bound is not None and misses else None
+        ),
+        "bound_priced_rows_per_second": None,
+        "cached_rows": single(join.cache.rows if join.cache is not None else 0),
+        "held_bytes_max": single(last.stats.held_bytes_max),
+        "counted_rows": single(sum(rows)),
+        "counted_page_reads": single(sum(part.pages for part in parts)),
+        "priced_ms_per_read": _priced_read(parts, price),
+        "reads_per_page_read": ratio_of(
+            [part.reads for part in parts], [part.pages for part in parts]
+        ),
+    }
+    if bound is not None and misses:
+        # Each page of the bound is a read by itself, as most of ROOTJOIN's are.
+        pages = misses / bound
+        seconds = price.seconds(
+            reads=pages, nbytes=pages * _page_nbytes(join), waited=misses, hits=hits
+        )
+        found["bound_priced_rows_per_second"] = single(sum(rows) / seconds)
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _priced_read(parts: list[_Reading], price: Price) -> Value | None:
+    """Milliseconds of one read of R, by the price."""
+    reads = sum(part.reads for part in parts)
+    nbytes = sum(part.nbytes for part in parts)
+    if not reads:
+        return None
+    return single(1e3 * price.seconds(reads=reads, nbytes=nbytes, waited=0, hits=0) / reads)
+
+
+class _Reading:
+    """What was done between two moments."""
+
+    def __init__(self, before: _Tally, after: _Tally, join: SemiStreamJoin) -> None:
+        old, new = before.stats, after.stats
+        self.rows = after.rows - before.rows
+        self.pages = new.page_reads - old.page_reads
+        self.hits = new.cache_hits - old.cache_hits
+        self.answered = new.rows_read_for - old.rows_read_for
+        self.reads = after.reads - before.reads
+        self.seconds = after.seconds - before.seconds
+        self.nbytes = self.pages * _page_nbytes(join)
+
+    def priced(self, price: Price) -> float:
+        return price.seconds(
+            reads=self.reads,
+            nbytes=self.nbytes,
+            waited=self.rows - self.hits,
+            hits=self.hits,
+        )
+
+
+def _page_nbytes(join: SemiStreamJoin) -> float:
+    return join.master.data_nbytes / max(join.master.num_pages, 1)
+
+
+def _waits_between(before: WaitHistogram, after: WaitHistogram) -> WaitHistogram:
+    """Waits of the rows that left between the two."""
+    old = (*before.counts, *([0] * (len(after.counts) - len(before.counts))))
+    counts = tuple(b - a for a, b in zip(old, after.counts, strict=True))
+    return WaitHistogram(counts, after.longest)
+
+
+def _predicted(
+    case: Case, master: Master, stream: Workload, costs: UnitCosts | None
+) -> dict[str, Any]:
+    """What our own model says of the same join on the same keys."""
+    join = case.plan().build(master, stream.schema, on=[(stream.key, stream.master_key)])
+    join.push(stream.rows(0, case.batch_rows))
+    found = predict(join, Rates(ZipfKeys(case.skew, case.order, case.missing), join.master))  # type: ignore[arg-type]
+    said: dict[str, Any] = {}
+    if found.stream_rows_per_read is not None:
+        said["predicted_stream_rows_per_read"] = single(found.stream_rows_per_read)
+    if costs is not None:
+        rate = service_rate(join, found, costs).rows_per_second
+        said["predicted_rows_per_second"] = single(rate)
+    return said

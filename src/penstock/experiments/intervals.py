@@ -1,0 +1,70 @@
+"""Means with 95 % intervals, from readings of the same thing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import sqrt
+from statistics import fmean, stdev
+from typing import Any
+
+# Student's t for 95 %, two-sided, by degrees of freedom.
+_STUDENT = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179)
+_NORMAL = 1.96
+
+Value = dict[str, Any]
+"""`mean`, `low`, `high`, `readings`, as in the result files; low and high None with one reading."""
+
+
+def value_of(readings: Sequence[float]) -> Value:
+    """The mean of the readings and its interval by Student's t.
+
+    >>> value_of([1.0, 2.0, 3.0])
+    {'mean': 2.0, 'low': -0.4843, 'high': 4.4843, 'readings': 3}
+    """
+    mean = fmean(readings)
+    if len(readings) < 2:
+        return single(mean)
+    degrees = len(readings) - 1
+    t = _STUDENT[degrees - 1] if degrees <= len(_STUDENT) else _NORMAL
+    half = t * stdev(readings) / sqrt(len(readings))
+    return {
+        "mean": _short(mean),
+        "low": _short(mean - half),
+        "high": _short(mean + half),
+        "readings": len(readings),
+    }
+
+
+def ratio_of(above: Sequence[float], below: Sequence[float]) -> Value | None:
+    """Σ above / Σ below, and its interval; None where nothing is below.
+
+    The interval is that of below per above, which adds up over readings of the same length, turned
+    round: one reading with little below must not count for more than the others.
+
+    >>> ratio_of([100, 100], [4, 6])["mean"]
+    20.0
+    """
+    total, rest = float(sum(above)), float(sum(below))
+    if not rest or not total:
+        return None
+    turned = value_of([b / a for a, b in zip(above, below, strict=True) if a])
+    if turned["low"] is None:
+        return single(total / rest)
+    half = (turned["high"] - turned["low"]) / 2.0
+    lowest, highest = rest / total - half, rest / total + half
+    return {
+        "mean": _short(total / rest),
+        "low": _short(1.0 / highest),
+        "high": _short(1.0 / lowest) if lowest > 0.0 else None,
+        "readings": turned["readings"],
+    }
+
+
+def single(mean: float) -> Value:
+    """A value without an interval: a formula's, or the whole of a run."""
+    return {"mean": _short(mean), "low": None, "high": None, "readings": 1}
+
+
+def _short(number: float) -> float:
+    """Five digits: what comes after is noise, and the files are read by people."""
+    return float(f"{number:.5g}")

@@ -1,0 +1,82 @@
+"""Work that is done once, whoever asks for it, and whose result is kept in a file."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from abc import ABC, abstractmethod
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from penstock.errors import PenstockError
+from penstock.experiments.case import Case
+from penstock.experiments.counting import count
+from penstock.experiments.price import Price
+from penstock.experiments.workplace import Workplace
+
+Clock = Literal["counted", "measured"]
+CLOCKS: tuple[Clock, ...] = ("counted", "measured")
+
+
+@dataclass(frozen=True)
+class Job(ABC):
+    """One thing to run. Jobs with the same fields are the same job.
+
+    A *measured* job runs alone, on one core; its seconds mean something. Others run side by side.
+    """
+
+    clock: Clock
+
+    @property
+    def key(self) -> str:
+        said = json.dumps(
+            {"what": type(self).__name__, **asdict(self)}, sort_keys=True, default=str
+        )
+        return hashlib.sha256(said.encode()).hexdigest()[:20]
+
+    @property
+    def weight(self) -> float:
+        """How long it takes, in some unit that is the same for all."""
+        return 1.0
+
+    @abstractmethod
+    def run(self, place: Workplace) -> dict[str, Any]:
+        """The values."""
+
+
+@dataclass(frozen=True)
+class CaseJob(Job):
+    """A join on its case. `divisor` is the scale's, for prices."""
+
+    case: Case
+    divisor: int
+    calibrated: bool = False
+
+    @property
+    def weight(self) -> float:
+        return 1.0 + self.case.budget / 1e6
+
+    def run(self, place: Workplace) -> dict[str, Any]:
+        stream = place.stream(self.case)
+        price = Price.at(self.divisor)
+        with place.master(self.case, stream, on_disk=self.clock == "measured") as master:
+            costs = None
+            if self.calibrated:
+                from penstock.costs import calibrate
+
+                on = [(stream.key, stream.master_key)]
+                costs = calibrate(master, stream.schema, on=on, budget=self.case.budget)
+            try:
+                values = count(self.case, master, stream, price, costs=costs)
+            except PenstockError as error:
+                return {"refused": str(error)}
+            if costs is not None:
+                values["unit_costs"] = costs.to_dict()
+            return {**values, "pages": master.num_pages, "page_rows": _page_rows(master)}
+
+    def __str__(self) -> str:
+        return f"{self.clock}: {self.case}"
+
+
+def _page_rows(master: Any) -> float:
+    return float(master.num_rows / max(master.num_pages, 1))

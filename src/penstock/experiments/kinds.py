@@ -1,0 +1,47 @@
+"""Which module makes a figure's jobs and rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from penstock.experiments import grid
+from penstock.experiments.case import ExperimentError
+from penstock.experiments.figure import Figure
+from penstock.experiments.grid import Results, Row
+from penstock.experiments.job import Clock, Job
+from penstock.experiments.scale import Scale
+
+
+class Kind(Protocol):
+    """A module of this room."""
+
+    def jobs(
+        self, figure: Figure, scale: Scale, clocks: Sequence[Clock], *, thin: bool = False
+    ) -> Sequence[Job]:
+        """What must be run."""
+        ...
+
+    def rows(
+        self,
+        figure: Figure,
+        scale: Scale,
+        clocks: Sequence[Clock],
+        results: Results,
+        *,
+        thin: bool = False,
+    ) -> list[Row]:
+        """What follows from it."""
+        ...
+
+
+KINDS: dict[str, Any] = {"joins": grid}
+
+
+def kind_of(figure: Figure) -> Kind:
+    if figure.kind not in KINDS:
+        raise ExperimentError(
+            f"{figure.id}: {figure.kind!r} is no kind of figure; they are {', '.join(KINDS)}."
+        )
+    kind: Kind = KINDS[figure.kind]
+    return kind

@@ -1,0 +1,72 @@
+"""What is drawn: names of quantities and series in words, and which clock tells them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from penstock.experiments.figure import Axis, Figure
+from penstock.experiments.grid import QUANTITIES, Row, panel_name
+from penstock.experiments.models import MODELS
+from penstock.joins.names import NAMES, named
+
+_LOG, _LINEAR = True, False
+KNOWN: dict[str, tuple[str, str, bool]] = {
+    "priced_rows_per_second": ("rows per second, counts priced as of 2009", "counted", _LOG),
+    "stream_rows_per_read": ("stream rows per page read", "counted", _LOG),
+    "rows_per_read": ("waiting rows per page read", "counted", _LOG),
+    "rows_per_second": ("rows per second on this machine", "measured", _LOG),
+    "wait_rows_p50": ("wait of a row, median (stream rows)", "counted", _LOG),
+    "wait_rows_p99": ("wait of a row, 99 % (stream rows)", "counted", _LOG),
+    "wait_rows_max": ("wait of a row, longest (stream rows)", "counted", _LOG),
+    "wait_seconds_p99": ("wait of a row at full speed, 99 % (s)", "measured", _LOG),
+    "wait_seconds_mean": ("time in a full window, mean (s)", "measured", _LOG),
+    "priced_wait_seconds_mean": ("time in a full window, priced as of 2009 (s)", "counted", _LOG),
+    "priced_ms_per_read": ("one read, priced as of 2009 (ms)", "counted", _LOG),
+    "hit_share": ("share of rows answered on arrival", "counted", _LINEAR),
+    "held_bytes_max": ("bytes held", "counted", _LOG),
+}
+"""Each quantity's words, clock, and whether its axis is logarithmic."""
+
+
+def described(figure: Figure, rows: Sequence[Row]) -> dict[str, Any]:
+    """The parts of a result that say what its rows mean."""
+    names = {row["series"] for row in rows}
+    there = {name for row in rows for name in row["values"]}
+    wanted = [name for name in figure.quantities or QUANTITIES if name in there]
+    return {
+        "x": _axis(figure.x),
+        "y": _axis(figure.y),
+        "panels": [
+            {"name": panel_name(field, value), "label": label}
+            for field, value, label in figure.panels
+        ],
+        "quantities": [
+            {"name": name, "label": label, "clock": clock, "log": log}
+            for name in wanted
+            for label, clock, log in [_words(name)]
+        ],
+        "series": [
+            {"name": series.name, "label": series.label or label_of(series.join, series.derived)}
+            for series in figure.series
+            if series.name in names
+        ]
+        or [{"name": name, "label": name} for name in sorted(names)],
+    }
+
+
+def label_of(join: str, derived: str | None = None) -> str:
+    """A series' words, where its figure gives none."""
+    if derived == "bound":
+        return "read bound"
+    if derived in MODELS:
+        return MODELS[derived]
+    return named(join).title if join in NAMES else join
+
+
+def _axis(axis: Axis | None) -> dict[str, Any] | None:
+    return None if axis is None else {"field": axis.field, "label": axis.label, "log": axis.log}
+
+
+def _words(name: str) -> tuple[str, str, bool]:
+    return KNOWN.get(name, (name.replace("_", " "), "counted", _LINEAR))

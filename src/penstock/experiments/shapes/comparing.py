@@ -1,0 +1,176 @@
+"""One line beside others: which is best, and by how much."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import inf
+from typing import Any
+
+from penstock.experiments.shapes.lines import (
+    NOTHING,
+    SAME,
+    Finding,
+    Lines,
+    keyed,
+    short,
+    span_of,
+    times,
+)
+
+
+def best(
+    lines: Lines,
+    *,
+    series: str,
+    among: Sequence[str],
+    except_at: Sequence[Any] = (),
+    within: float = SAME,
+) -> Finding:
+    """The series is the highest of these at every x (but for those left out), or as high."""
+    ratios: dict[Any, float] = {}
+    worst_rival: dict[Any, str] = {}
+    ours = lines.line(series)
+    for x, mean in ours.items():
+        others = {name: lines.line(name)[x] for name in among if x in lines.line(name)}
+        if not others or x in except_at:
+            continue
+        worst_rival[x] = max(others, key=lambda name: others[name])
+        ratios[x] = mean / others[worst_rival[x]] if others[worst_rival[x]] else inf
+    if not ratios:
+        return NOTHING
+    least_at = min(ratios, key=lambda x: ratios[x])
+    holds = all(ratio >= 1.0 - within for ratio in ratios.values())
+    said = (
+        f"{span_of(ratios)} the best other "
+        f"(least against {worst_rival[least_at]} at {short(least_at)})"
+    )
+    return Finding(holds, said, {"ratio_to_best_other": keyed(ratios)})
+
+
+def ahead(lines: Lines, *, series: str, of: str, by: float = 1.0, within: float = SAME) -> Finding:
+    """The series is at least `by` times the other at every x."""
+    ratios = lines.ratios(series, of)
+    if not ratios:
+        return NOTHING
+    holds = all(ratio >= by * (1.0 - within) for ratio in ratios.values())
+    said = f"{span_of(ratios)} {of}"
+    return Finding(holds, said, {"ratio": keyed(ratios)})
+
+
+def behind_at(lines: Lines, *, series: str, of: str, at: Any, within: float = SAME) -> Finding:
+    """The series is below the other at this x."""
+    ratios = lines.ratios(series, of)
+    if at not in ratios:
+        return NOTHING
+    said = f"{times(ratios[at])} {of} at {short(at)}"
+    return Finding(ratios[at] < 1.0 - within, said, {"ratio": ratios[at]})
+
+
+def gap_grows(lines: Lines, *, series: str, of: str, ratio: bool = False) -> Finding:
+    """How far the series is above the other is more at the last x than at the first.
+
+    By difference, as a reader of a drawing sees it; with `ratio` by quotient.
+    """
+    shared = lines.shared(series, of)
+    if len(shared) < 2:
+        return NOTHING
+    first, last = shared[0], shared[-1]
+    a, b = lines.line(series), lines.line(of)
+    gaps = [a[x] / b[x] if ratio else a[x] - b[x] for x in (first, last)]
+    ratios = lines.ratios(series, of)
+    said = (
+        f"the gap goes from {short(gaps[0])} at {short(first)} to {short(gaps[1])} at "
+        f"{short(last)}; the ratio from {times(ratios[first])} to {times(ratios[last])}"
+    )
+    return Finding(gaps[1] > gaps[0], said, {"gaps": gaps, "ratio": keyed(ratios)})
+
+
+def larger_gain(lines: Lines, *, series: Sequence[str], than: Sequence[str]) -> Finding:
+    """The first pair's ratio is above the second's at every x: [a, b] gains more than [c, d]."""
+    one, other = lines.ratios(*series), lines.ratios(*than)
+    shared = [x for x in one if x in other]
+    if not shared:
+        return NOTHING
+    holds = all(one[x] > other[x] for x in shared)
+    said = f"{span_of(one)} against {span_of(other)}"
+    return Finding(holds, said, {"gain": keyed(one), "than": keyed(other)})
+
+
+def falls_slower(lines: Lines, *, series: str, than: str) -> Finding:
+    """From the first x to the last the series keeps a larger share of its height."""
+    shared = lines.shared(series, than)
+    if len(shared) < 2:
+        return NOTHING
+    kept = [lines.line(name)[shared[-1]] / lines.line(name)[shared[0]] for name in (series, than)]
+    said = (
+        f"keeps {kept[0]:.1%} from {short(shared[0])} to {short(shared[-1])}, {than} {kept[1]:.1%}"
+    )
+    return Finding(kept[0] > kept[1], said, {"kept": kept[0], "kept_by_other": kept[1]})
+
+
+def most_at(lines: Lines, *, series: str, of: str, end: str) -> Finding:
+    """The ratio to the other is largest at the first or the last x."""
+    ratios = lines.ratios(series, of)
+    if len(ratios) < 2:
+        return NOTHING
+    order = list(ratios)
+    wanted = order[0] if end == "first" else order[-1]
+    top = max(ratios, key=lambda x: ratios[x])
+    said = f"largest at {short(top)} ({times(ratios[top])})"
+    if top != wanted:
+        said += f"; at {short(wanted)} {times(ratios[wanted])}"
+    return Finding(top == wanted, said, {"ratio": keyed(ratios)})
+
+
+def loses_little(lines: Lines, *, series: str, of: str, at_most: float) -> Finding:
+    """The series loses no more than this share against the other, at any x."""
+    ratios = lines.ratios(series, of)
+    if not ratios:
+        return NOTHING
+    losses = {x: 1.0 - ratio for x, ratio in ratios.items()}
+    said = "loses " + ", ".join(f"{loss:.1%} at {short(x)}" for x, loss in losses.items())
+    return Finding(max(losses.values()) <= at_most, said, {"loss": keyed(losses)})
+
+
+def below_until(lines: Lines, *, series: str, others: Sequence[str], until: float) -> Finding:
+    """The series is the lowest of all at every x up to `until`, but not at every x."""
+    ours = lines.line(series)
+    known = [lines.line(name) for name in others]
+    if not ours or not all(known):
+        return NOTHING
+    lowest = [x for x in ours if all(ours[x] < line[x] for line in known if x in line)]
+    wanted = [x for x in ours if x <= until]
+    holds = bool(wanted) and all(x in lowest for x in wanted) and len(lowest) < len(ours)
+    at = ", ".join(short(x) for x in lowest) or "nowhere"
+    return Finding(holds, f"lowest at {at}", {"lowest_at": lowest})
+
+
+def at_most_share(lines: Lines, *, series: str, of: str, share: float) -> Finding:
+    """The series is at most this share of the other, at every x."""
+    ratios = lines.ratios(series, of)
+    if not ratios:
+        return NOTHING
+    return Finding(
+        max(ratios.values()) <= share, f"{span_of(ratios)} {of}", {"ratio": keyed(ratios)}
+    )
+
+
+def losses_near(
+    lines: Lines,
+    *,
+    series: str,
+    of: str,
+    at: Sequence[Any],
+    wanted: Sequence[float],
+    within: float,
+) -> Finding:
+    """What the series loses against the other at these x, each to within an absolute share."""
+    ratios = lines.ratios(series, of)
+    if not all(x in ratios for x in at):
+        return NOTHING
+    losses = [1.0 - ratios[x] for x in at]
+    said = ", ".join(
+        f"{loss:.2%} for {claimed:.2%}" for loss, claimed in zip(losses, wanted, strict=True)
+    )
+    holds = all(abs(a - b) <= within for a, b in zip(losses, wanted, strict=True))
+    return Finding(holds, said, {"losses": losses, "wanted": list(wanted)})

@@ -1,0 +1,178 @@
+"""The shape of one line: rising, falling, its maximum and its knee."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from math import inf, log
+
+from penstock.experiments.shapes.lines import (
+    NOTHING,
+    SAME,
+    Finding,
+    Lines,
+    keyed,
+    short,
+    times,
+)
+
+
+def grows(lines: Lines, *, series: str, within: float = SAME) -> Finding:
+    """The series never falls by more than `within` from one x to the next, and rises in all."""
+    return _goes(lines, series, +1, within)
+
+
+def falls(lines: Lines, *, series: str, within: float = SAME) -> Finding:
+    """The series never rises by more than `within` from one x to the next, and falls in all."""
+    return _goes(lines, series, -1, within)
+
+
+def flattens(lines: Lines, *, series: str, share: float = 0.25) -> Finding:
+    """Of all that the series changes, no more than `share` is in the second half of its points."""
+    line = list(lines.line(series).values())
+    if len(line) < 4:
+        return NOTHING
+    middle = len(line) // 2
+    whole = abs(line[-1] - line[0])
+    late = abs(line[-1] - line[middle]) / whole if whole else 0.0
+    said = f"{late:.0%} of the change is in the second half of the points"
+    return Finding(late <= share, said, {"late_share": late, "line": line})
+
+
+def one_maximum(lines: Lines, *, series: str, within: float = 0.02, inside: bool = True) -> Finding:
+    """A line rises to its maximum and falls after it, but for `within` of the maximum.
+
+    With `inside`, the maximum is neither at the first point nor at the last, and both ends lie
+    further below it than `within`.
+    """
+    line = lines.line(series)
+    if len(line) < 3:
+        return NOTHING
+    xs, ys = list(line), list(line.values())
+    top = max(range(len(ys)), key=lambda i: ys[i])
+    dips = _worst_dip(ys[: top + 1]), _worst_dip(ys[top:][::-1])
+    holds = max(dips) <= within * ys[top]
+    ends = ys[0] / ys[top], ys[-1] / ys[top]
+    if inside:
+        holds = holds and max(ends) < 1.0 - within
+    said = f"highest at {short(xs[top])}; the ends have {ends[0]:.0%} and {ends[1]:.0%} of it"
+    return Finding(holds, said, {"best_at": xs[top], "ends": list(ends), "dips": list(dips)})
+
+
+def moves(lines: Lines, *, series: Sequence[str], to: str, at_least: float = 0.0) -> Finding:
+    """The x of the maximum moves to the lower or upper end from the first series to the last."""
+    tops = {}
+    for name in series:
+        line = lines.line(name)
+        if line:
+            tops[name] = max(line, key=lambda x: line[x])
+    if len(tops) < 2:
+        return NOTHING
+    order = list(tops.values())
+    steps = [b - a if to == "upper" else a - b for a, b in pairwise(order)]
+    holds = all(step >= 0 for step in steps) and sum(steps) > at_least
+    said = "best at " + ", ".join(f"{short(x)} ({name})" for name, x in tops.items())
+    return Finding(holds, said, {"best_at": tops})
+
+
+def maximum_near(lines: Lines, *, series: str, at: float, within: float) -> Finding:
+    """The maximum of the series is at this x, or no more than `within` (absolute) away."""
+    line = lines.line(series)
+    if not line:
+        return NOTHING
+    top = max(line, key=lambda x: line[x])
+    near = min(line, key=lambda x: abs(x - at))
+    said = f"best at {short(top)}; at {short(near)} {line[near] / line[top]:.1%} of the best"
+    numbers = {"best_at": top, "there": line[near] / line[top]}
+    return Finding(abs(top - at) <= within, said, numbers)
+
+
+def knee(lines: Lines, *, series: str, rise: float = 1.2, flat: float = 0.1) -> Finding:
+    """The series rises by a factor to its knee, and loses or gains little around its maximum.
+
+    The knee is the first x with nine tenths of the maximum; from the first x to it the series must
+    rise by `rise`, and the x from the knee to the last with nine tenths must span a factor of two.
+    """
+    line = lines.line(series)
+    if len(line) < 4:
+        return NOTHING
+    top = max(line.values())
+    high = [x for x, mean in line.items() if mean >= (1.0 - flat) * top]
+    first = next(iter(line))
+    rises = top / line[first]
+    said = (
+        f"rises {times(rises)} to its best, and has nine tenths of it from {short(high[0])} to "
+        f"{short(high[-1])}"
+    )
+    holds = high[0] > first and rises >= rise and high[-1] >= 2.0 * high[0]
+    return Finding(holds, said, {"rise": rises, "high_from": high[0], "high_to": high[-1]})
+
+
+def ahead_of_last(lines: Lines, *, series: str, by: float) -> Finding:
+    """The first point is at least so many times the last."""
+    line = list(lines.line(series).values())
+    if len(line) < 2:
+        return NOTHING
+    ratio = line[0] / line[-1]
+    said = f"from {short(line[0])} to {short(line[-1])}"
+    return Finding(ratio >= by, said, {"line": line})
+
+
+def plateau_then_drop(
+    lines: Lines, *, series: str, flat: float = 0.1, wide: float = 4.0, drop: float = 0.2
+) -> Finding:
+    """Nine tenths of the maximum over x that span a factor of `wide`; at the last, `drop` below."""
+    line = lines.line(series)
+    if len(line) < 4:
+        return NOTHING
+    top, last = max(line.values()), list(line.values())[-1]
+    high = [x for x, mean in line.items() if mean >= (1.0 - flat) * top]
+    width = high[-1] / high[0]
+    said = (
+        f"nine tenths of the best from {short(high[0])} to {short(high[-1])}; at the last "
+        f"{last / top:.0%}"
+    )
+    holds = width >= wide and last <= (1.0 - drop) * top
+    return Finding(holds, said, {"high_from": high[0], "high_to": high[-1], "last": last / top})
+
+
+def slope_near(lines: Lines, *, series: str, slope: float, within: float) -> Finding:
+    """On logarithmic scales the series is a straight line of this slope: each step of it is."""
+    line = [(log(x), log(y)) for x, y in lines.line(series).items() if x > 0 and y > 0]
+    if len(line) < 3:
+        return NOTHING
+    steps = [(d - b) / (c - a) for (a, b), (c, d) in pairwise(line)]
+    said = f"slopes from {min(steps):.3f} to {max(steps):.3f}"
+    holds = all(abs(step - slope) <= within for step in steps)
+    return Finding(holds, said, {"least": min(steps), "most": max(steps)})
+
+
+def no_more_than_x(lines: Lines, *, series: str, more: float) -> Finding:
+    """The series is nowhere above x and `more`."""
+    line = lines.line(series)
+    if not line:
+        return NOTHING
+    over = {x: y - x for x, y in line.items()}
+    worst = max(over, key=lambda x: over[x])
+    said = f"{short(line[worst])} at {short(worst)} is the nearest to its bound"
+    return Finding(max(over.values()) <= more, said, {"line": keyed(line)})
+
+
+def _goes(lines: Lines, series: str, way: int, within: float) -> Finding:
+    line = lines.line(series)
+    if len(line) < 2:
+        return NOTHING
+    ys = list(line.values())
+    steps = [log(b / a) * way if a > 0 and b > 0 else (b - a) * way for a, b in pairwise(ys)]
+    holds = all(step >= -within for step in steps) and (ys[-1] - ys[0]) * way > 0
+    said = ", ".join(f"{short(y)} at {short(x)}" for x, y in line.items())
+    return Finding(holds, said, {"line": keyed(line)})
+
+
+def _worst_dip(rising: Sequence[float]) -> float:
+    """How far a line that should rise falls below what it had reached."""
+    highest, dip = -inf, 0.0
+    for value in rising:
+        dip = max(dip, highest - value)
+        highest = max(highest, value)
+    return dip

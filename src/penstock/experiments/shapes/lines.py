@@ -1,0 +1,76 @@
+"""What a check looks at, and what it says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+SAME = 0.01
+"""Rates this near are the same."""
+
+
+@dataclass(frozen=True)
+class Lines:
+    """One quantity of one panel: (x, y, mean) by series; y is None but for surfaces."""
+
+    points: Mapping[str, Sequence[tuple[Any, Any, float]]]
+
+    def line(self, name: str) -> dict[Any, float]:
+        """A series' means by x; empty where it has none."""
+        return {x: mean for x, _, mean in self.points.get(name, ())}
+
+    def shared(self, *names: str) -> list[Any]:
+        """The x that all of these series have, in order."""
+        known = [self.line(name) for name in names]
+        return [x for x in known[0] if all(x in line for line in known)] if known else []
+
+    def ratios(self, series: str, of: str) -> dict[Any, float]:
+        """One series by another, where both have a point."""
+        above, below = self.line(series), self.line(of)
+        return {x: above[x] / below[x] for x in above if below.get(x)}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Whether the shape is there, one sentence, and the numbers. `holds` None: nothing to judge."""
+
+    holds: bool | None
+    said: str
+    numbers: Mapping[str, Any] = field(default_factory=dict)
+
+
+NOTHING = Finding(None, "there are no points to judge")
+
+
+def keyed(values: Mapping[Any, float]) -> dict[str, float]:
+    """For JSON: keys as text, values in five digits."""
+    return {str(x): float(f"{value:.5g}") for x, value in values.items()}
+
+
+def times(ratio: float) -> str:
+    """A factor as people write it.
+
+    >>> times(1.234)
+    '1.23 ×'
+    """
+    return f"{ratio:.2f} ×"
+
+
+def span_of(ratios: Mapping[Any, float]) -> str:
+    """The least and the largest factor."""
+    least, most = times(min(ratios.values())), times(max(ratios.values()))
+    return least if least == most else f"{least} to {most}"
+
+
+def short(number: Any) -> str:
+    """A number as people write it.
+
+    >>> short(2_000_000), short(0.12345), short("tpch")
+    ('2,000,000', '0.123', 'tpch')
+    """
+    if not isinstance(number, int | float):
+        return str(number)
+    if abs(number) >= 1000:
+        return f"{number:,.0f}"
+    return f"{number:.3g}"

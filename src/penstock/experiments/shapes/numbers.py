@@ -1,0 +1,66 @@
+"""Numbers that a paper prints, or that a bound allows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from penstock.experiments.shapes.lines import (
+    NOTHING,
+    Finding,
+    Lines,
+    keyed,
+    short,
+)
+
+
+def close(lines: Lines, *, model: str, to: str, within: float) -> Finding:
+    """The model's mean deviation from what was found is no more than `within`."""
+    ratios = lines.ratios(model, to)
+    if not ratios:
+        return NOTHING
+    off = [abs(ratio - 1.0) for ratio in ratios.values()]
+    mean = sum(off) / len(off)
+    said = f"off by {mean:.1%} on average, {max(off):.1%} at worst"
+    return Finding(mean <= within, said, {"mean": mean, "worst": max(off), "ratio": keyed(ratios)})
+
+
+def values_near(
+    lines: Lines, *, series: str, wanted: Sequence[float], within: float, scaled_by: float = 1.0
+) -> Finding:
+    """The first points of the series are these numbers, each to within a share."""
+    line = lines.line(series)
+    found = [value * scaled_by for value in line.values()][: len(wanted)]
+    if len(found) < len(wanted):
+        return NOTHING
+    ratios = [a / b for a, b in zip(found, wanted, strict=True)]
+    said = ", ".join(f"{short(a)} for {short(b)}" for a, b in zip(found, wanted, strict=True))
+    holds = all(1.0 / (1.0 + within) <= ratio <= 1.0 + within for ratio in ratios)
+    return Finding(holds, said, {"found": found, "wanted": list(wanted)})
+
+
+def no_more_than(lines: Lines, *, series: str, most: float) -> Finding:
+    """The series is nowhere above this number."""
+    line = lines.line(series)
+    if not line:
+        return NOTHING
+    said = f"{short(max(line.values()))} at most"
+    return Finding(max(line.values()) <= most, said, {"most": max(line.values())})
+
+
+def no_less_than(lines: Lines, *, series: str, least: float) -> Finding:
+    """The series is nowhere below this number."""
+    line = lines.line(series)
+    if not line:
+        return NOTHING
+    said = f"{short(min(line.values()))} at least"
+    return Finding(min(line.values()) >= least, said, {"least": min(line.values())})
+
+
+def all_between(lines: Lines, *, series: Sequence[str], low: float, high: float) -> Finding:
+    """All points of these series lie between two numbers."""
+    found = {name: list(lines.line(name).values()) for name in series}
+    if not any(found.values()):
+        return NOTHING
+    values = [value for line in found.values() for value in line]
+    said = ", ".join(f"{name} {short(line[0])}" for name, line in found.items() if line)
+    return Finding(all(low <= value <= high for value in values), said, {"values": found})

@@ -1,0 +1,127 @@
+"""What becomes of a claim: its check in every panel and by both clocks, in one verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from penstock.experiments.figure import Claim, Figure
+from penstock.experiments.grid import SCALED_FIELDS, Row, panel_name
+from penstock.experiments.job import CLOCKS, Clock
+from penstock.experiments.scale import Scale
+from penstock.experiments.shapes import Finding, Lines, check_named
+
+Verdict = Literal["reproduced", "with a condition", "not reproduced", "not judged"]
+
+_JUDGED: dict[Clock, str] = {
+    "counted": "priced_rows_per_second",
+    "measured": "rows_per_second",
+}
+"""What a rate is by either clock, unless the claim names another quantity."""
+_ON_X = ("at", "except_at", "until")
+"""Options of checks that are values of the x axis, written at the paper's scale."""
+
+
+@dataclass(frozen=True)
+class _Look:
+    """The check in one panel by one clock."""
+
+    panel: str
+    clock: Clock
+    finding: Finding
+
+
+def judge(figure: Figure, scale: Scale, rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """One verdict for each claim of the figure, from its rows."""
+    return [
+        _verdict(figure, claim, number, list(_looks(figure, claim, scale, rows)))
+        for number, claim in enumerate(figure.claims, start=1)
+    ]
+
+
+def _verdict(figure: Figure, claim: Claim, number: int, looks: list[_Look]) -> dict[str, Any]:
+    judged = [look for look in looks if look.finding.holds is not None]
+    holding = [look for look in judged if look.finding.holds]
+    verdict: Verdict
+    if not judged:
+        verdict = "not judged"
+    elif len(holding) == len(judged):
+        verdict = "reproduced"
+    else:
+        verdict = "with a condition" if holding else "not reproduced"
+    condition = _places(holding, judged) if verdict == "with a condition" else ""
+    several = len({look.panel for look in judged}) > 1
+    said = "; ".join(
+        f"{_place(look, panel=several)}: {'' if look.finding.holds else 'no, '}{look.finding.said}"
+        for look in judged
+    )
+    return {
+        "id": f"{figure.id}.{number}",
+        "paper": figure.paper,
+        "figure": figure.figure,
+        "claim": claim.text,
+        "verdict": verdict,
+        "condition": condition,
+        "said": said or "there are no points to judge it by",
+        "numbers": {_place(look, panel=True): dict(look.finding.numbers) for look in judged},
+    }
+
+
+def _looks(figure: Figure, claim: Claim, scale: Scale, rows: Sequence[Row]) -> Iterator[_Look]:
+    check = check_named(claim.check)
+    options = dict(claim.options)
+    quantities: dict[Clock, str | None] = {
+        clock: options.pop(clock, _JUDGED[clock]) or None for clock in CLOCKS
+    }
+    panels = options.pop("panels", None)
+    if figure.x is not None and figure.x.field in SCALED_FIELDS:
+        for name in _ON_X:
+            if name in options:
+                options[name] = _scaled(options[name], scale)
+    if options.pop("unscale", False):
+        options["scaled_by"] = float(scale.divisor)
+    for field, value, label in figure.panels:
+        name = panel_name(field, value)
+        if panels is not None and value not in panels:
+            continue
+        for clock, quantity in quantities.items():
+            if clock not in figure.clocks or quantity is None:
+                continue
+            lines = _lines(rows, name, quantity)
+            yield _Look(label, clock, check(lines, **options))
+
+
+def _lines(rows: Sequence[Row], panel: str, quantity: str) -> Lines:
+    points: dict[str, list[tuple[Any, Any, float]]] = {}
+    for row in rows:
+        value = row["values"].get(quantity)
+        if row["panel"] == panel and value is not None:
+            points.setdefault(row["series"], []).append((row["x"], row["y"], value["mean"]))
+    return Lines(points)
+
+
+def _scaled(value: Any, scale: Scale) -> Any:
+    if isinstance(value, list):
+        return [_scaled(one, scale) for one in value]
+    return scale.down(value)
+
+
+def _places(holding: list[_Look], judged: list[_Look]) -> str:
+    """Where the claim holds, in words: by panel, or by clock, or each place by itself."""
+    panels, clocks = {look.panel for look in judged}, {look.clock for look in judged}
+    for panel in sorted(panels):
+        if _are(holding, [look for look in judged if look.panel == panel]):
+            return f"only for {panel}" if panel else ""
+    for clock in sorted(clocks):
+        if _are(holding, [look for look in judged if look.clock == clock]):
+            return f"only {clock}"
+    return "only for " + ", ".join(_place(look, panel=len(panels) > 1) for look in holding)
+
+
+def _are(holding: list[_Look], wanted: list[_Look]) -> bool:
+    return {id(look) for look in holding} == {id(look) for look in wanted}
+
+
+def _place(look: _Look, *, panel: bool) -> str:
+    return f"{look.panel}, {look.clock}" if panel and look.panel else look.clock
