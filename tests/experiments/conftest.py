@@ -185,9 +185,9 @@ def queues() -> Result:
     return figure(
         "002-3a",
         "frequent-pages",
-        x={"field": "budget", "label": "memory (MB)", "log": False},
+        x={"field": "budget", "label": "budget (bytes)", "log": False},
         rows=[
-            point(name, memory, stream_rows_per_read=value(factor * memory, 0.02))
+            point(name, memory << 20, stream_rows_per_read=value(factor * memory, 0.02))
             for name, factor in factors.items()
             for memory in (50, 100, 150, 200, 250)
         ],

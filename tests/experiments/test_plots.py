@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from penstock.errors import MissingPackageError, OptionError
-from penstock.experiments.plot_axes import round_ticks, value_axis
+from penstock.experiments.plot_axes import number_labels, round_ticks, value_axis
 from penstock.experiments.plots import fitted, plot_spec, write_png
 from penstock.experiments.series_look import dark_colours, looks
 from penstock.joins.names import NAMES
@@ -65,11 +65,10 @@ def test_a_title_makes_it_higher(made_up: dict[str, Result], tmp_path: Path) -> 
     assert heights[0] == heights[1] > heights[2]
 
 
-def test_the_bound_lies_below_the_joins_and_our_join_above(made_up: dict[str, Result]) -> None:
+def test_our_join_lies_above_the_others_and_the_bound_on_it(made_up: dict[str, Result]) -> None:
     spec = plot_spec(made_up["rates"], "stream_rows_per_read")
     order = list(dict.fromkeys(row["series"] for row in drawn(spec)))
-    assert order[0] == "read bound"
-    assert order[-1] == "ROOTJOIN"
+    assert order[-2:] == ["ROOTJOIN", "read bound"]
     legend = spec["spec"]["encoding"]["color"]["scale"]["domain"]
     assert legend == [series["label"] for series in made_up["rates"]["series"]]
 
@@ -127,6 +126,33 @@ def test_the_highest_cell_of_each_surface_is_marked(made_up: dict[str, Result]) 
     best = {row["panel"]: (row["x"], row["y"]) for row in drawn(spec) if row["highest"]}
     assert best == {"R sorted by frequency": (0.5, 10.0), "R unsorted": (0.5, 5.0)}
     assert [layer["mark"]["type"] for layer in layers(spec)] == ["rect", "point"]
+
+
+def test_a_surface_whose_rows_have_no_second_size_is_lines(made_up: dict[str, Result]) -> None:
+    result = made_up["queues"]
+    result["y"] = {"field": "buffer", "label": "disk buffer (bytes)", "log": False}
+    assert layers(plot_spec(result, first(result)))[0]["mark"]["type"] == "line"
+
+
+def test_rows_without_a_second_size_are_no_cells_and_sizes_may_be_texts(
+    made_up: dict[str, Result],
+) -> None:
+    result = made_up["surface"]
+    result["rows"][0]["y"] = None
+    for row in result["rows"]:
+        row["x"] = f"{row['x']} MB"
+    spec = plot_spec(result, first(result))
+    assert len(drawn(spec)) == len(result["rows"]) - 1
+    assert "labelExpr" not in spec["spec"]["encoding"]["x"]["axis"]
+    assert vl_convert.vegalite_to_vega(spec)["marks"]
+
+
+def test_bytes_are_written_in_powers_of_1024(made_up: dict[str, Result]) -> None:
+    axis = plot_spec(made_up["queues"], "stream_rows_per_read")["encoding"]["x"]["axis"]
+    assert axis["title"] == "budget (MiB)"
+    assert "1048576" in axis["labelExpr"]
+    assert number_labels("read (bytes)", [4096, 1 << 24])["title"] == "read (KiB)"
+    assert number_labels("read (bytes)", [0, 12])["title"] == "read (bytes)"
 
 
 def test_surfaces_of_several_series_are_panels(made_up: dict[str, Result]) -> None:
@@ -194,7 +220,7 @@ def test_every_join_has_a_look_of_its_own_the_same_in_every_figure() -> None:
 
 def test_unknown_series_and_several_bounds_differ() -> None:
     names = [f"choice {number}" for number in range(6)]
-    names += ["read-bound", "lower-bound", "measured", "model", "hybridjoin", "hybridjoin-model"]
+    names += ["read-bound", "window-bound", "measured", "model", "hybridjoin", "hybridjoin-model"]
     assert len(set(looks(names).values())) == len(names)
 
 

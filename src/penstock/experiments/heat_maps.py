@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from penstock.experiments.plot_axes import NUMBER, SHORT_NUMBER, Spec
+from penstock.experiments.plot_axes import NUMBER, SHORT_NUMBER, Spec, number_labels
 
 Row = dict[str, Any]
 
@@ -15,7 +15,9 @@ _COLOURS = "viridis"  # even steps of lightness; told apart without seeing red o
 _GAP = 0.04  # between cells, as a share of them
 
 
-def heat_map(x: Mapping[str, Any], y: Mapping[str, Any], measure: Mapping[str, Any]) -> Spec:
+def heat_map(
+    x: Mapping[str, Any], y: Mapping[str, Any], measure: Mapping[str, Any], rows: Sequence[Row]
+) -> Spec:
     """The drawing of one panel's cells; the colours mean the same in all panels."""
     scale: Spec = {"scheme": _COLOURS, "zero": False}
     if measure.get("log"):
@@ -24,8 +26,16 @@ def heat_map(x: Mapping[str, Any], y: Mapping[str, Any], measure: Mapping[str, A
     return {
         "height": HEIGHT,
         "encoding": {
-            "x": {"field": "x", **_cells(x["label"]), "sort": "ascending"},
-            "y": {"field": "y", **_cells(y["label"]), "sort": "descending"},
+            "x": {
+                "field": "x",
+                **_cells(x["label"], [row["x"] for row in rows]),
+                "sort": "ascending",
+            },
+            "y": {
+                "field": "y",
+                **_cells(y["label"], [row["y"] for row in rows]),
+                "sort": "descending",
+            },
         },
         "layer": [
             {
@@ -85,6 +95,12 @@ def mark_highest(rows: Sequence[Row]) -> None:
         row["highest"] = True
 
 
-def _cells(label: str) -> Spec:
-    axis = {"title": label, "labelExpr": SHORT_NUMBER, "labelAngle": 0, "labelOverlap": "greedy"}
-    return {"type": "ordinal", "axis": axis, "scale": {"paddingInner": _GAP, "paddingOuter": 0}}
+def _cells(label: str, sizes: Sequence[Any]) -> Spec:
+    texts = any(isinstance(size, str) for size in sizes)
+    words = {"title": label} if texts else number_labels(label, sizes)
+    axis = {**words, "labelAngle": 0, "labelOverlap": "greedy"}
+    return {
+        "type": "ordinal",
+        "axis": axis,
+        "scale": {"paddingInner": _GAP, "paddingOuter": 0},
+    }

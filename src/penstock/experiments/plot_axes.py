@@ -18,6 +18,9 @@ SHORT_NUMBER = (
 )
 """How a number is written at an axis, in Vega's expressions: 500k, 2M, 1,500, 0.93."""
 
+_BYTES = " (bytes)"  # at the end of an axis's label
+_UNITS = {"MiB": 1 << 20, "KiB": 1 << 10}
+_LEAST = 0.05  # of a unit
 _FEW = 9
 _PADDING = 0.06  # of the axis, beyond its outermost values
 
@@ -72,15 +75,14 @@ def number_axis(label: str, values: Sequence[float], *, log: bool) -> Spec:
     """The encoding of an axis along which a figure is measured, without its field."""
     distinct = sorted(set(values))
     shown: Spec = {
-        "labelExpr": SHORT_NUMBER,
-        "title": _lines(label, 34),
+        **number_labels(label, distinct),
         "grid": False,
         "labelOverlap": "greedy",
         "labelFlush": False,
     }
     scale: Spec = {"zero": False, "nice": False, "padding": 12}
     if log and distinct[0] > 0:
-        scale["type"] = "log"
+        scale = {"type": "log", "nice": False, "padding": 12}
         shown["values"] = (
             distinct if len(distinct) <= _FEW else round_ticks(distinct[0], distinct[-1])
         )
@@ -93,6 +95,22 @@ def number_axis(label: str, values: Sequence[float], *, log: bool) -> Spec:
     elif len(distinct) <= _FEW:
         shown["values"] = distinct
     return {"type": "quantitative", "axis": shown, "scale": scale}
+
+
+def number_labels(label: str, values: Sequence[float]) -> Spec:
+    """The title of an axis of numbers, and how they are written; bytes in the unit that fits.
+
+    >>> number_labels("budget (bytes)", [2_500_000, 10_000_000])["title"]
+    'budget (MiB)'
+    """
+    above = [value for value in values if value > 0]
+    if label.endswith(_BYTES) and above:
+        for unit, size in _UNITS.items():
+            if min(above) >= _LEAST * size:
+                title = f"{label.removesuffix(_BYTES)} ({unit})"
+                shown = f"format(datum.value / {size}, ',.4~r')"
+                return {"labelExpr": shown, "title": _lines(title, 34)}
+    return {"labelExpr": SHORT_NUMBER, "title": _lines(label, 34)}
 
 
 def category_axis(label: str, categories: Sequence[str], *, roomy: bool) -> Spec:

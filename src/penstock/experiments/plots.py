@@ -26,9 +26,9 @@ Row = dict[str, Any]
 
 LAYOUT = {
     "axis": 80,
-    "space": 18,
+    "space": 26,
     "narrowest": 165,
-    "letter": 7.6,
+    "letter": 6.6,
     "symbol": 24,
     "gradient": 300,
 }
@@ -63,10 +63,11 @@ def plot_spec(
     rows = _rows(result, quantity, series, labels)
     if not rows:
         raise OptionError(f"{figure} has no number of {quantity!r} to draw.")
-    if result.get("y"):
+    if any("y" in row for row in rows):
+        rows = [row for row in rows if "y" in row]
         name_surfaces(rows)
         mark_highest(rows)
-        inner = heat_map(result["x"], result["y"], measure)
+        inner = heat_map(result["x"], result["y"], measure, rows)
     else:
         drawn = {row["series"] for row in rows}
         series = {name: label for name, label in series.items() if label in drawn}
@@ -76,7 +77,13 @@ def plot_spec(
     if any(names):
         header = {"title": None, "labelLimit": 0, "labelPadding": 6}
         facet = {"field": "panel", "type": "nominal", "header": header, "sort": names}
-        spec = {"data": {"values": rows}, "facet": facet, "spacing": LAYOUT["space"], "spec": inner}
+        spec = {
+            "data": {"values": rows},
+            "facet": facet,
+            "spacing": LAYOUT["space"],
+            "resolve": {"axis": {"x": "independent"}},
+            "spec": inner,
+        }
     spec["description"] = f"{result['title']}: {measure['label']}"
     spec["usermeta"] = {
         "per_row": min(len(names), len(labels)) if len(labels) > 1 else len(names),
@@ -90,7 +97,7 @@ def fitted(spec: Spec, width: int) -> Spec:
     meta, room, space = spec["usermeta"], width - LAYOUT["axis"], LAYOUT["space"]
     columns = int(min(meta["per_row"], max(room // LAYOUT["narrowest"], 1)))
     panel = int(max((room + space) // columns - space, 60))
-    names = int(max(width // (meta["legend"] * LAYOUT["letter"] + LAYOUT["symbol"]), 1))
+    names = int(max(room // (meta["legend"] * LAYOUT["letter"] + LAYOUT["symbol"]), 1))
     legend = {"columns": names, "gradientLength": min(room, LAYOUT["gradient"])}
     inner = {"columns": columns, "spec": {**spec.get("spec", {}), "width": panel}}
     return {
@@ -158,17 +165,16 @@ def has_numbers(result: Result, quantity: str) -> bool:
 def _rows(
     result: Result, quantity: str, series: Mapping[str, str], panels: Mapping[str, str]
 ) -> list[Row]:
-    """What is drawn of the results: bounds first, our own join last and so above the others."""
-    order = {
-        name: (not is_bound(name), name == "rootjoin", place) for place, name in enumerate(series)
-    }
+    """What is drawn of the results: our own join above the others, bounds as thin dashes on it."""
+    places = {name: place for place, name in enumerate(panels)}
+    order = {name: (is_bound(name), name == "rootjoin", place) for place, name in enumerate(series)}
     there = [
         row
         for row in result["rows"]
         if row["panel"] in panels and _is_there(row["values"].get(quantity))
     ]
     rows = []
-    for row in sorted(there, key=lambda row: order[row["series"]]):
+    for row in sorted(there, key=lambda row: (places[row["panel"]], order[row["series"]])):
         value = row["values"][quantity]
         drawn: Row = {
             "series": series[row["series"]],
@@ -180,7 +186,7 @@ def _rows(
             "readings": value.get("readings"),
             "bound": is_bound(row["series"]),
         }
-        if result.get("y"):
+        if result.get("y") and row["y"] is not None:
             drawn["y"] = row["y"]
         rows.append(drawn)
     return rows

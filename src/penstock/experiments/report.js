@@ -1,6 +1,7 @@
 "use strict";
 (() => {
   const { figures, themes, dark_colours: darkColours, layout } = JSON.parse(document.getElementById("plots").textContent);
+  const ERRORS = 1; // of Vega's levels of logging: no warnings
   const wantsDark = matchMedia("(prefers-color-scheme: dark)");
   const drawn = new Map(); // each plot's element: what was drawn in it, and how to take it away
   let onPaper = false;
@@ -12,7 +13,7 @@
     const { per_row: perRow, legend } = spec.usermeta;
     const columns = Math.min(perRow, Math.max(Math.floor(room / layout.narrowest), 1));
     const panel = Math.max(Math.floor((room + layout.space) / columns) - layout.space, 60);
-    const names = Math.max(Math.floor(width / (legend * layout.letter + layout.symbol)), 1);
+    const names = Math.max(Math.floor(room / (legend * layout.letter + layout.symbol)), 1);
     const config = { legend: { columns: names, gradientLength: Math.min(room, layout.gradient) } };
     const sized = spec.facet ? { columns, spec: { ...spec.spec, width: panel } } : { width: panel };
     return { ...spec, ...sized, config };
@@ -36,6 +37,7 @@
     try {
       const view = await vegaEmbed(box, dark ? recoloured(spec) : spec, {
         mode: "vega-lite",
+        logLevel: ERRORS,
         renderer: plot.spec.data.values.length > 1500 ? "canvas" : "svg",
         config: dark ? themes.dark : themes.light,
         tooltip: { theme: dark ? "dark" : "light" },
@@ -102,6 +104,7 @@
       const cell = document.createElement("th");
       cell.scope = "col";
       cell.textContent = titles[field];
+      if (typeof spec.data.values[0][field] === "number") cell.className = "number";
       head.append(cell);
     }
     const body = table.createTBody();

@@ -79,18 +79,18 @@ def _plots(result: Result) -> Iterator[dict[str, Any]]:
     for quantity in result["quantities"]:
         if not has_numbers(result, quantity["name"]):
             continue
+        spec = plot_spec(result, quantity["name"])
         titles = {"panel": "panel", "series": "series", "x": result["x"]["label"]}
         if result.get("y"):
             titles["y"] = result["y"]["label"]
         titles |= {"mean": "mean", "low": "95 % from", "high": "to", "readings": "readings"}
-        spec = plot_spec(result, quantity["name"])
-        if not any(row["panel"] for row in spec["data"]["values"]):
-            del titles["panel"]
+        row = spec["data"]["values"][0]
+        told = {field: title for field, title in titles.items() if row.get(field, "") != ""}
         yield {
             "name": quantity["name"],
             "label": quantity["label"],
             "clock": quantity["clock"],
-            "titles": titles,
+            "titles": told,
             "spec": spec,
         }
 

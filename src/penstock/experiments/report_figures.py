@@ -30,7 +30,7 @@ def paper_section(paper: PaperResults, plots: Mapping[str, Plots]) -> str:
 
 def _figure(result: Result, plots: Plots) -> str:
     name = anchor("figure", result["id"])
-    title = f'<a href="#{name}">{escape(result["figure"])}</a> {escape(result["title"])}'
+    title = f'<a href="#{name}">{escape(_numbered(result["figure"]))}</a> {escape(result["title"])}'
     where = (
         f"Measured {moment(result)} at scale “{result['scale']}”, commit {commit(result)}, in "
         f"{result['seconds']:,.0f} s."
@@ -45,6 +45,10 @@ def _figure(result: Result, plots: Plots) -> str:
         "</section>",
     ]
     return "\n".join(filter(None, parts))
+
+
+def _numbered(figure: str) -> str:
+    return f"Figure {figure}:" if figure[:1].isdigit() else f"{figure}:"
 
 
 def _verdicts(verdicts: Sequence[Mapping[str, Any]]) -> str:

@@ -105,9 +105,9 @@ def _body(paper: PaperResults) -> str:
             f'<tr id="{anchor("verdict", verdict["id"])}" data-paper="{escape(paper.name)}"'
             f' data-verdict="{escape(verdict["verdict"])}">'
             f'<td class="id">{link}{escape(verdict["id"])}</a></td>'
-            f"<td>{escape(verdict['claim'])}</td>"
+            f'<td class="claim">{escape(verdict["claim"])}</td>'
             f"<td>{badge(verdict['verdict'])}</td>"
-            f"<td>{escape(verdict['condition'])}</td>"
+            f'<td class="condition">{escape(verdict["condition"])}</td>'
             f'<td class="said">{escape(verdict["said"])}</td></tr>'
             for verdict in result["verdicts"]
         ]

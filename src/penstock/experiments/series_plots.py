@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -26,10 +27,13 @@ _CHOICE: Spec = {
     "bind": "legend",
 }
 _INTERVAL = (
-    "!isValid(datum.low) ? 'none' : "
+    "!isValid(datum.low) && !isValid(datum.high) ? 'none' : "
+    f"!isValid(datum.high) ? 'from ' + format(datum.low, '{NUMBER}') : "
+    f"!isValid(datum.low) ? 'to ' + format(datum.high, '{NUMBER}') : "
     f"datum.low == datum.high ? 'exact' : format(datum.low, '{NUMBER}') + ' to ' + "
     f"format(datum.high, '{NUMBER}')"
 )
+_HAS_INTERVAL = "isValid(datum.low) && isValid(datum.high) && datum.low < datum.high"
 
 
 def lines_or_bars(
@@ -49,14 +53,15 @@ def lines_or_bars(
         layers = _lines(y, series, many=many)
     tooltip = [
         {"field": "series", "title": "series"},
-        {"field": "x", "title": x["label"], **({} if texts else _number())},
+        {"field": "x", "title": x["label"], **({} if texts else _number(",.8~r"))},
         {"field": "mean", "title": measure["label"], **_number()},
         {"field": "interval", "title": "95 % interval"},
         {"field": "readings", "title": "readings"},
     ]
-    encoding = {"x": {"field": "x", **along}, **_told_apart(series), "tooltip": tooltip}
+    colours = _by_series(series, [look.light for look in looks(series).values()])
+    encoding = {"x": {"field": "x", **along}, "color": colours, "tooltip": tooltip}
     if many:
-        encoding["color"]["legend"]["symbolType"] = "stroke"
+        colours["legend"]["symbolType"] = "stroke"
     return {
         "height": HEIGHT,
         "transform": [{"calculate": _INTERVAL, "as": "interval"}],
@@ -69,14 +74,14 @@ def _lines(y: Spec, series: Mapping[str, str], *, many: bool) -> list[Spec]:
     """Lines first, as the legend takes its opacity from what is drawn first."""
     mean, low, high = {"field": "mean", **y}, {"field": "low", **y}, {"field": "high"}
     spread: Spec = {
-        "transform": [{"filter": "isValid(datum.low) && datum.low < datum.high"}],
-        "mark": {"type": "area", "line": False} if many else {"type": "rule", "strokeWidth": 4},
-        "encoding": {"y": low, "y2": high, "opacity": _dimmed(0.22 if many else 0.35)},
+        "transform": [{"filter": _HAS_INTERVAL}],
+        "mark": {"type": "area", "line": False} if many else {"type": "rule", "strokeWidth": 3},
+        "encoding": {"y": low, "y2": high, "opacity": _dimmed(0.22 if many else 0.4)},
     }
     line: Spec = {
         "params": [_CHOICE],
         "mark": {"type": "line", "strokeJoin": "round", "strokeCap": "butt"},
-        "encoding": {"y": mean, "opacity": _dimmed(1)},
+        "encoding": {"y": mean, **_strokes(series), "opacity": _dimmed(1)},
     }
     point: Spec = {
         "transform": [{"filter": "!datum.bound"}],
@@ -110,9 +115,7 @@ def _bars(y: Spec, series: Mapping[str, str]) -> list[Spec]:
             },
         },
         {
-            "transform": [
-                {"filter": "!datum.bound && isValid(datum.low) && datum.low < datum.high"}
-            ],
+            "transform": [{"filter": f"!datum.bound && {_HAS_INTERVAL}"}],
             "mark": {"type": "rule", "strokeWidth": 1.5},
             "encoding": {"y": low, "y2": high, "xOffset": offset, "color": {"value": "#8a8a8a"}},
         },
@@ -124,21 +127,24 @@ def _bars(y: Spec, series: Mapping[str, str]) -> list[Spec]:
     ]
 
 
-def _told_apart(series: Mapping[str, str]) -> Spec:
-    """Colour, dashes and width of each series, with one legend for all."""
-    found = looks(series).values()
-    return {
-        "color": _by_series(series, [look.light for look in found]),
-        "strokeDash": _by_series(series, [list(look.dash) or [1, 0] for look in found]),
-        "strokeWidth": {**_by_series(series, [look.width for look in found]), "legend": None},
-    }
-
-
 def _shapes(series: Mapping[str, str]) -> Spec:
     return _by_series(series, [look.shape for look in looks(series).values()])
 
 
+def _strokes(series: Mapping[str, str]) -> Spec:
+    found = looks(series)
+    widths = [
+        {"test": f"datum.series === {json.dumps(series[name])}", "value": look.width}
+        for name, look in found.items()
+    ]
+    return {
+        "strokeDash": _by_series(series, [list(look.dash) or [1, 0] for look in found.values()]),
+        "strokeWidth": {"condition": widths},
+    }
+
+
 def _by_series(series: Mapping[str, str], values: list[Any]) -> Spec:
+    """One of the values for each series; alike in all but these, so that legends become one."""
     return {
         "field": "series",
         "type": "nominal",
@@ -152,8 +158,8 @@ def _dimmed(full: float) -> Spec:
     return {"condition": {"param": "chosen", "value": full}, "value": full * 0.12}
 
 
-def _number() -> Spec:
-    return {"type": "quantitative", "format": NUMBER}
+def _number(written: str = NUMBER) -> Spec:
+    return {"type": "quantitative", "format": written}
 
 
 def _ends(rows: Sequence[Row]) -> list[float]:
