@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -57,7 +58,7 @@ class Case:
     batch_rows: int = 16_384
     seed: int = 7
     predict: bool = False
-    windows: tuple[float, float] | None = None
+    windows: Sequence[float] | None = None
 
     def __post_init__(self) -> None:
         if self.workload not in WORKLOADS:

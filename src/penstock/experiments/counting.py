@@ -43,6 +43,7 @@ _MOST_WINDOWS = 12.0
 """Windows of stream rows, waiting or not, for each window that is asked for above."""
 _WITHOUT_WINDOW = 6_000
 """Stream rows of a join that has no window."""
+_LEAST_BATCH = 1_024
 _AHEAD = 1 << 18
 """Stream rows that are made at a time, while the clock stands."""
 
@@ -92,7 +93,7 @@ def count(
     counter, watch = ReadCounter(join), Stopwatch()
     window = join.window.limit / max(join.window.row_nbytes, 1)
     before, during = case.windows or _WINDOWS.get(case.join, _USUAL)
-    batches = _batches(stream, case.batch_rows)
+    batches = batches_of(stream, case.batch_rows if during else min(case.batch_rows, _LEAST_BATCH))
     rows = 0
 
     def push_until(waited: float, most: float) -> _Tally:
@@ -132,7 +133,7 @@ def count(
     return values
 
 
-def _batches(stream: Workload, batch_rows: int) -> Iterator[pa.RecordBatch]:
+def batches_of(stream: Workload, batch_rows: int) -> Iterator[pa.RecordBatch]:
     """The stream, for ever or to its end."""
     ahead, at = max(_AHEAD // batch_rows, 1) * batch_rows, 0
     while stream.num_rows is None or at < stream.num_rows:

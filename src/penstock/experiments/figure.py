@@ -52,7 +52,7 @@ class Series:
         label: in the legend.
         join: whose points it shows.
         options: of the join; small_options: others at small scale.
-        case: fields of the case that are its own.
+        case: fields of the case that are its own; small_case: others at small scale.
         flat: whether the axes' options are none of its join's: a line at one height.
         of: the series whose runs it is derived from; it then has none of its own.
         derived: what is derived: "bound", or a model's form.
@@ -64,6 +64,7 @@ class Series:
     options: Mapping[str, Any] = field(default_factory=dict)
     small_options: Mapping[str, Any] = field(default_factory=dict)
     case: Mapping[str, Any] = field(default_factory=dict)
+    small_case: Mapping[str, Any] = field(default_factory=dict)
     flat: bool = False
     of: str | None = None
     derived: str | None = None
@@ -237,6 +238,7 @@ class _Reader:
                 small_options=small,
                 flat=bool(one.pop("flat", False)),
                 case=self._fields(one.pop("case", {})),
+                small_case=self._fields(one.pop("small_case", {})),
                 of=one.pop("of", None),
                 derived=one.pop("derived", None),
             )

@@ -173,7 +173,7 @@ def _case(
     if isinstance(options.get("disk_buffer"), int):
         options["disk_buffer"] = scale.down(options["disk_buffer"])
     if scale.divisor > 1:
-        fields |= figure.small
+        fields |= {**figure.small, **series.small_case}
     fields.setdefault("batch_rows", scale.batch_rows)
     return Case(join=series.join, options=tuple(sorted(options.items())), **fields)
 

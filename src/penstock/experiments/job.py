@@ -58,6 +58,13 @@ class CaseJob(Job):
 
     def run(self, place: Workplace) -> dict[str, Any]:
         stream = place.stream(self.case)
+        if self.case.is_rival:
+            from penstock.experiments.rival_runs import count_rival
+
+            path = place.path_of(self.case, stream)
+            return count_rival(
+                self.case, path, stream, place.folder, direct=self.clock == "measured"
+            )
         price = Price.at(self.divisor)
         with place.master(self.case, stream, on_disk=self.clock == "measured") as master:
             costs = None

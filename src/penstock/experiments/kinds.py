@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from penstock.experiments import grid
+from penstock.experiments import (
+    arrivals,
+    burstiness,
+    grid,
+    optima,
+    page_use,
+    read_times,
+    sales_by_rank,
+    spark_runs,
+    theorem_runs,
+)
 from penstock.experiments.case import ExperimentError
 from penstock.experiments.figure import Figure
 from penstock.experiments.grid import Results, Row
@@ -35,7 +45,18 @@ class Kind(Protocol):
         ...
 
 
-KINDS: dict[str, Any] = {"joins": grid}
+KINDS: dict[str, Any] = {
+    "joins": grid,
+    "optima": optima,
+    "arrivals": arrivals,
+    "page-use": page_use,
+    "read-times": read_times,
+    "skew-of-stream": sales_by_rank,
+    "bursts-of-stream": burstiness,
+    "theorems": theorem_runs,
+    "spark": spark_runs,
+}
+"""By the name that a figure's file gives; each module is a `Kind`."""
 
 
 def kind_of(figure: Figure) -> Kind:

@@ -37,6 +37,12 @@ class Price:
     def at(cls, divisor: int) -> Price:
         return cls(access_bytes=ACCESS_BYTES / divisor)
 
+    @classmethod
+    def slowed(cls, divisor: int) -> Price:
+        """A disk on which the scaled-down sizes take as long as the papers' take on theirs."""
+        slower = BYTES_PER_SECOND / divisor
+        return cls(ACCESS_BYTES / divisor, ROW_BYTES / divisor, slower)
+
     def seconds(self, *, reads: float, nbytes: float, waited: float, hits: float) -> float:
         """Reads of so many bytes in all, rows that went through the window, rows that did not.
 

@@ -8,6 +8,7 @@ from typing import Any
 from penstock.experiments.figure import Axis, Figure
 from penstock.experiments.grid import QUANTITIES, Row, panel_name
 from penstock.experiments.models import MODELS
+from penstock.experiments.rivals import TITLES
 from penstock.joins.names import NAMES, named
 
 _LOG, _LINEAR = True, False
@@ -24,6 +25,22 @@ KNOWN: dict[str, tuple[str, str, bool]] = {
     "priced_wait_seconds_mean": ("time in a full window, priced as of 2009 (s)", "counted", _LOG),
     "priced_ms_per_read": ("one read, priced as of 2009 (ms)", "counted", _LOG),
     "hit_share": ("share of rows answered on arrival", "counted", _LINEAR),
+    "best_disk_buffer": ("best disk buffer (bytes), priced as of 2009", "counted", _LOG),
+    "measured_best_disk_buffer": ("best disk buffer (bytes), on this machine", "measured", _LOG),
+    "microseconds_per_page": ("microseconds per 8 KiB", "measured", _LOG),
+    "uses_per_page": ("stream rows that ask for a page", "counted", _LOG),
+    "reads_per_page": ("reads of a page", "counted", _LINEAR),
+    "virtual_reads_per_row": ("reads per row", "counted", _LOG),
+    "sales_per_product": ("sales of a product", "counted", _LOG),
+    "share_of_top_fifth": ("share of the top fifth of products", "counted", _LINEAR),
+    "variation": ("standard deviation by mean of a stretch", "counted", _LOG),
+    "reads_of_a_page_in_a_window": ("most reads of a page in a window", "counted", _LINEAR),
+    "reads_by_meshjoin": ("reads by MESHJOIN's", "counted", _LINEAR),
+    "reads_per_row": ("reads per row", "counted", _LINEAR),
+    "against_meshjoin": ("time by MESHJOIN's, at worst", "counted", _LOG),
+    "against_inlj": ("time by INLJ's, at worst", "counted", _LOG),
+    "ms_per_batch": ("milliseconds of a micro-batch", "measured", _LOG),
+    "ms_beyond_floor": ("milliseconds beyond an empty micro-batch", "measured", _LOG),
     "held_bytes_max": ("bytes held", "counted", _LOG),
 }
 """Each quantity's words, clock, and whether its axis is logarithmic."""
@@ -61,6 +78,8 @@ def label_of(join: str, derived: str | None = None) -> str:
         return "read bound"
     if derived in MODELS:
         return MODELS[derived]
+    if join in TITLES:
+        return TITLES[join]
     return named(join).title if join in NAMES else join
 
 

@@ -41,22 +41,12 @@ class Reproduction:
 
     def prepare(self, *, again: bool = False) -> None:
         """Make the folder; with `again` forget what it has of these figures' runs."""
-        self._require_scale()
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise ExperimentError(f"cannot make {self.folder}: {error.strerror}.") from error
         if again:
             Kept(self.folder / "points").forget(self.jobs())
-
-    def _require_scale(self) -> None:
-        """One folder has one scale: its report and verdicts are of all that is in it."""
-        for result in results_in(self.folder):
-            if result["scale"] != self.scale.name:
-                raise ExperimentError(
-                    f"{self.folder} has figures at scale {result['scale']!r}, and this is "
-                    f"{self.scale.name!r}. Give another folder with --output."
-                )
 
     def run(self, watcher: Watcher) -> list[Result]:
         """Run what has not been run yet; the results of these figures."""

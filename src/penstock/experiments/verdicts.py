@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from penstock.budget import parse_bytes
 from penstock.experiments.figure import Claim, Figure
 from penstock.experiments.grid import SCALED_FIELDS, Row, panel_name
 from penstock.experiments.job import CLOCKS, Clock
@@ -19,7 +20,7 @@ _JUDGED: dict[Clock, str] = {
     "measured": "rows_per_second",
 }
 """What a rate is by either clock, unless the claim names another quantity."""
-_ON_X = ("at", "except_at", "until")
+_ON_X = ("at", "except_at", "until", "first")
 """Options of checks that are values of the x axis, written at the paper's scale."""
 
 
@@ -104,7 +105,7 @@ def _lines(rows: Sequence[Row], panel: str, quantity: str) -> Lines:
 def _scaled(value: Any, scale: Scale) -> Any:
     if isinstance(value, list):
         return [_scaled(one, scale) for one in value]
-    return scale.down(value)
+    return scale.down(parse_bytes(value) if isinstance(value, str) else value)
 
 
 def _places(holding: list[_Look], judged: list[_Look]) -> str:

@@ -19,6 +19,7 @@ CHECKS: dict[str, Check] = {
     check.__name__: check
     for check in (
         comparing.best,
+        comparing.best_from,
         comparing.ahead,
         comparing.behind_at,
         comparing.gap_grows,
@@ -45,6 +46,7 @@ CHECKS: dict[str, Check] = {
         numbers.values_near,
         numbers.no_more_than,
         numbers.no_less_than,
+        numbers.no_more_than_from,
         numbers.all_between,
     )
 }

@@ -56,6 +56,17 @@ def no_less_than(lines: Lines, *, series: str, least: float) -> Finding:
     return Finding(min(line.values()) >= least, said, {"least": min(line.values())})
 
 
+def no_more_than_from(
+    lines: Lines, *, series: str, most: float, first: float, last: float
+) -> Finding:
+    """The series is nowhere above this number at any x from the first to the last of these."""
+    line = {x: y for x, y in lines.line(series).items() if first <= x <= last}
+    if not line:
+        return NOTHING
+    said = f"{short(max(line.values()))} at most from {short(min(line))} to {short(max(line))}"
+    return Finding(max(line.values()) <= most, said, {"most": max(line.values())})
+
+
 def all_between(lines: Lines, *, series: Sequence[str], low: float, high: float) -> Finding:
     """All points of these series lie between two numbers."""
     found = {name: list(lines.line(name).values()) for name in series}

@@ -1,0 +1,70 @@
+"""Figures of kind "bursts-of-stream": how much arrivals vary over stretches of any length."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import sqrt
+from typing import Any
+
+import numpy as np
+
+from penstock.experiments.figure import Figure
+from penstock.experiments.grid import Results, Row
+from penstock.experiments.intervals import single
+from penstock.experiments.job import Clock, Job
+from penstock.experiments.scale import Scale
+from penstock.experiments.workplace import Workplace
+from penstock.streams import Bursty
+
+_STEPS = 1 << 20
+_STRETCHES = tuple(4**n for n in range(6))
+_NAMES = {False: "own switches", True: "one switch"}
+
+
+@dataclass(frozen=True)
+class Bursts(Job):
+    """The generator's bandwidth, step by step, for a million steps of ten virtual streams."""
+
+    as_published: bool
+
+    def run(self, place: Workplace) -> dict[str, Any]:
+        bandwidth = Bursty(streams=10, as_published=self.as_published).bandwidth(0, _STEPS)
+        rows = np.maximum(bandwidth, 0)
+        variation = []
+        for stretch in _STRETCHES:
+            sums = rows[: len(rows) // stretch * stretch].reshape(-1, stretch).sum(axis=1)
+            variation.append(float(sums.std() / sums.mean()))
+        return {
+            "variation": variation,
+            "mean": float(rows.mean()),
+            "least_rows_per_step": float(bandwidth.min()),
+        }
+
+
+def jobs(figure: Figure, scale: Scale, clocks: Sequence[Clock], *, thin: bool = False) -> list[Job]:
+    return [Bursts("counted", way) for way in _NAMES] if "counted" in clocks else []
+
+
+def rows(
+    figure: Figure, scale: Scale, clocks: Sequence[Clock], results: Results, *, thin: bool = False
+) -> list[Row]:
+    """Both generators, and independent arrivals that vary as much in one step as ours do."""
+    found: list[Row] = []
+    for job in jobs(figure, scale, clocks, thin=thin):
+        assert isinstance(job, Bursts)
+        values = results.get(job.key)
+        if values is None:
+            continue
+        least = single(values["least_rows_per_step"])
+        for stretch, variation in zip(_STRETCHES, values["variation"], strict=True):
+            shown = {"variation": single(variation), "least_rows_per_step": least}
+            found.append(_row(_NAMES[job.as_published], stretch, shown))
+            if not job.as_published:
+                alone = values["variation"][0] / sqrt(stretch)
+                found.append(_row("independent", stretch, {"variation": single(alone)}))
+    return found
+
+
+def _row(series: str, stretch: int, values: dict[str, Any]) -> Row:
+    return {"series": series, "panel": "", "x": stretch, "y": None, "values": values}

@@ -1,0 +1,77 @@
+"""Figures of kind "skew-of-stream": how sales are shared among products, drawn and counted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from penstock.experiments.figure import Figure
+from penstock.experiments.grid import Results, Row
+from penstock.experiments.intervals import single
+from penstock.experiments.job import Clock, Job
+from penstock.experiments.scale import Scale
+from penstock.experiments.workplace import Workplace
+from penstock.streams import Zipf
+from penstock.streams.randomness import bits, lane
+
+Method = Literal["exact", "integral"]
+_METHODS: tuple[Method, ...] = ("exact", "integral")
+_PRODUCTS = 2_000_000
+_DRAWS = 20
+"""Sales per product, on average."""
+_EDGES_PER_DECADE = 2
+_AT_ONCE = 1 << 20
+
+
+@dataclass(frozen=True)
+class Draws(Job):
+    """So many sales of so many products, by Zipf's law with exponent 1."""
+
+    products: int
+    method: Method
+
+    def run(self, place: Workplace) -> dict[str, Any]:
+        zipf = Zipf(self.products, 1.0, self.method)
+        origin, sales = lane(7, "rank"), self.products * _DRAWS
+        counts = np.zeros(self.products, dtype=np.int64)
+        for start in range(0, sales, _AT_ONCE):
+            ranks = zipf.ranks(bits(origin, start, min(start + _AT_ONCE, sales)))
+            counts += np.bincount(ranks, minlength=self.products)
+        decades = np.log10(self.products)
+        edges = np.unique(
+            np.logspace(0, decades, int(decades * _EDGES_PER_DECADE) + 1).astype(np.int64)
+        )
+        means = np.add.reduceat(counts, edges[:-1] - 1)[:-1] / np.diff(edges)[:-1]
+        # The rank at which a sum of 1/rank has its mean: the logarithmic one.
+        places = np.diff(edges)[:-1] / np.log(edges[1:-1] / edges[:-2])
+        return {
+            "ranks": [float(f"{rank:.5g}") for rank in places],
+            "sales": [float(f"{mean:.5g}") for mean in means],
+            "share_of_top_fifth": float(counts[: self.products // 5].sum() / counts.sum()),
+        }
+
+
+def jobs(figure: Figure, scale: Scale, clocks: Sequence[Clock], *, thin: bool = False) -> list[Job]:
+    if "counted" not in clocks:
+        return []
+    return [Draws("counted", scale.down(_PRODUCTS), method) for method in _METHODS]
+
+
+def rows(
+    figure: Figure, scale: Scale, clocks: Sequence[Clock], results: Results, *, thin: bool = False
+) -> list[Row]:
+    found: list[Row] = []
+    for job in jobs(figure, scale, clocks, thin=thin):
+        assert isinstance(job, Draws)
+        values = results.get(job.key)
+        if values is None:
+            continue
+        share = single(values["share_of_top_fifth"])
+        for rank, sales in zip(values["ranks"], values["sales"], strict=True):
+            row: Row = {"series": job.method, "panel": "", "x": rank, "y": None}
+            row["values"] = {"sales_per_product": single(sales), "share_of_top_fifth": share}
+            found.append(row)
+    return found
