@@ -29,8 +29,12 @@ from penstock.experiments.workplace import Workplace
 from penstock.joins.base import SemiStreamJoin
 from penstock.streams import Bursty, SalesStream
 
-_ROWS = 6_000
-_SETTLING_ROWS = 2_000
+_SECONDS, _LEAST_ROWS = 160.0, 8_000
+"""How long rows arrive, and how many at least."""
+_MOST_ONE_BY_ONE = 20_000
+_COUNTED_FROM, _COUNTED_TO = 0.4, 0.8
+"""Rows that are counted, as parts of all: those before find an empty window, and those that wait
+with the last ones are not followed by others."""
 _READINGS = 5
 _WAITING_FOR_ROWS = ("meshjoin", "r-meshjoin")
 """Joins that take a step only when enough rows have come."""
@@ -59,17 +63,20 @@ class Arriving(Job):
         with place.master(self.case, stream, on_disk=False) as master:
             on = [(stream.key, stream.master_key)]
             join = self.case.plan().build(master, stream.schema, on=on)
-            window = int(join.window.limit / join.window.row_nbytes)
             waits_for_rows = self.case.join in _WAITING_FOR_ROWS
-            settling = 2 * window if waits_for_rows else _SETTLING_ROWS
-            run = _Run(join, stream, Price.slowed(self.divisor), settling + _ROWS)
-            waits = run.waits(drains=not waits_for_rows, one_by_one=self.case.join == "inlj")
-            counted = waits[settling:]
+            one_by_one = self.case.join == "inlj"
+            rows = max(int(self.rows_per_second * _SECONDS), _LEAST_ROWS)
+            if waits_for_rows:
+                rows = max(rows, 5 * int(join.window.limit / join.window.row_nbytes))
+            if one_by_one:
+                rows = min(rows, _MOST_ONE_BY_ONE)
+            run = _Run(join, stream, Price.slowed(self.divisor), rows)
+            counted = run.waits(drains=not waits_for_rows, one_by_one=one_by_one)
         readings = [float(part.mean()) for part in np.array_split(counted, _READINGS)]
         return {
             "wait_seconds_mean": value_of(readings),
             "wait_seconds_p99": single(float(np.percentile(counted, 99))),
-            "virtual_reads_per_row": single(run.counter.reads / len(waits)),
+            "virtual_reads_per_row": single(run.counter.reads / rows),
         }
 
 
@@ -88,10 +95,11 @@ class _Run:
         self._now = 0.0
         self._read = self._pages = 0
         self._page_nbytes = join.master.data_nbytes / max(join.master.num_pages, 1)
-        self._answered: list[npt.NDArray[np.float64]] = []
+        self._arrived: list[npt.NDArray[np.float64]] = []
+        self._waited: list[npt.NDArray[np.float64]] = []
 
     def waits(self, *, drains: bool, one_by_one: bool) -> npt.NDArray[np.float64]:
-        """Seconds that each row waited, in the order of their answers."""
+        """Seconds that each of the counted rows waited, in the order in which they came."""
         arrivals, at = self._arrivals, 0
         while at < len(arrivals):
             here = int(np.searchsorted(arrivals, self._now, side="right"))
@@ -105,9 +113,13 @@ class _Run:
             if drains:
                 self._take(self._join.advance())  # told that rows have just come, it does nothing
                 self._take(self._join.advance())
-        if drains:
-            self._take(self._join.flush())
-        return np.concatenate(self._answered)
+        while drains and len(self._join.window):
+            self._take(self._join.advance())
+        arrived, waited = np.concatenate(self._arrived), np.concatenate(self._waited)
+        first, last = (arrivals[int(part * len(arrivals))] for part in (_COUNTED_FROM, _COUNTED_TO))
+        order = np.argsort(arrived, kind="stable")
+        inside = (arrived[order] >= first) & (arrived[order] < last)
+        return waited[order][inside]
 
     def _take(self, pieces: Iterator[pa.RecordBatch], rows: int = 0) -> None:
         """Let the join work; its answers are there when its reads are done."""
@@ -122,7 +134,9 @@ class _Run:
         self._read, self._pages = self.counter.reads, pages
         for piece in answers:
             moments = piece.column(self._time_column).cast(pa.int64()).to_numpy()
-            self._answered.append(self._now - (moments - self._origin) / 1e6)
+            arrived = (moments - self._origin) / 1e6
+            self._arrived.append(arrived)
+            self._waited.append(self._now - arrived)
 
 
 def jobs(figure: Figure, scale: Scale, clocks: Sequence[Clock], *, thin: bool = False) -> list[Job]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -97,4 +97,4 @@ def rows(
 
 
 def _points(figure: Figure, scale: Scale, clocks: Sequence[Clock]) -> list[grid.Point]:
-    return grid.points(figure, scale, clocks) if "counted" in clocks else []
+    return grid.points(replace(figure, x=None), scale, clocks) if "counted" in clocks else []

@@ -22,7 +22,8 @@ _METHODS: tuple[Method, ...] = ("exact", "integral")
 _PRODUCTS = 2_000_000
 _DRAWS = 20
 """Sales per product, on average."""
-_EDGES_PER_DECADE = 2
+_RANKS_PER_DECADE = 2
+_NEIGHBOURS = 1.2
 _AT_ONCE = 1 << 20
 
 
@@ -41,12 +42,14 @@ class Draws(Job):
             ranks = zipf.ranks(bits(origin, start, min(start + _AT_ONCE, sales)))
             counts += np.bincount(ranks, minlength=self.products)
         decades = np.log10(self.products)
-        edges = np.unique(
-            np.logspace(0, decades, int(decades * _EDGES_PER_DECADE) + 1).astype(np.int64)
+        ranks = np.unique(
+            np.logspace(0, decades - 0.1, int(decades * _RANKS_PER_DECADE)).astype(np.int64)
         )
-        means = np.add.reduceat(counts, edges[:-1] - 1)[:-1] / np.diff(edges)[:-1]
-        # The rank at which a sum of 1/rank has its mean: the logarithmic one.
-        places = np.diff(edges)[:-1] / np.log(edges[1:-1] / edges[:-2])
+        # A few neighbours of each rank, so that rare products are no lottery.
+        ends = np.maximum(ranks + 1, (ranks * _NEIGHBOURS).astype(np.int64))
+        sums = np.concatenate(([0], np.cumsum(counts)))
+        means = (sums[ends - 1] - sums[ranks - 1]) / (ends - ranks)
+        places = np.sqrt(ranks * (ends - 1.0))
         return {
             "ranks": [float(f"{rank:.5g}") for rank in places],
             "sales": [float(f"{mean:.5g}") for mean in means],

@@ -47,22 +47,23 @@ def best(
     return Finding(holds, said, {"ratio_to_best_other": keyed(ratios)})
 
 
-def ahead(lines: Lines, *, series: str, of: str, by: float = 1.0, within: float = SAME) -> Finding:
-    """The series is at least `by` times the other at every x."""
+def ahead(
+    lines: Lines,
+    *,
+    series: str,
+    of: str,
+    by: float = 1.0,
+    within: float = SAME,
+    first: float = -inf,
+) -> Finding:
+    """The series is at least `by` times the other at every x, or every x from `first` on."""
     ratios = lines.ratios(series, of)
+    if first > -inf:
+        ratios = {x: ratio for x, ratio in ratios.items() if x >= first}
     if not ratios:
         return NOTHING
     holds = all(ratio >= by * (1.0 - within) for ratio in ratios.values())
-    said = f"{span_of(ratios)} {of}"
-    return Finding(holds, said, {"ratio": keyed(ratios)})
-
-
-def best_from(
-    lines: Lines, *, series: str, among: Sequence[str], first: float, within: float = SAME
-) -> Finding:
-    """The series is the highest of these at every x from `first` on, or as high."""
-    early = [x for x in lines.line(series) if x < first]
-    return best(lines, series=series, among=among, except_at=early, within=within)
+    return Finding(holds, f"{span_of(ratios)} {of}", {"ratio": keyed(ratios)})
 
 
 def behind_at(lines: Lines, *, series: str, of: str, at: Any, within: float = SAME) -> Finding:
