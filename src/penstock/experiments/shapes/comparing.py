@@ -66,6 +66,14 @@ def ahead(
     return Finding(holds, f"{span_of(ratios)} {of}", {"ratio": keyed(ratios)})
 
 
+def best_from(
+    lines: Lines, *, series: str, among: Sequence[str], first: float, within: float = SAME
+) -> Finding:
+    """The series is the highest of these at every x from `first` on, or as high."""
+    early = [x for x in lines.line(series) if x < first]
+    return best(lines, series=series, among=among, except_at=early, within=within)
+
+
 def behind_at(lines: Lines, *, series: str, of: str, at: Any, within: float = SAME) -> Finding:
     """The series is below the other at this x."""
     ratios = lines.ratios(series, of)
