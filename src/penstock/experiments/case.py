@@ -16,6 +16,8 @@ from penstock.streams import AbruptDrift, SalesStream, TpchOrders, WeatherReport
 
 WORKLOADS = ("sales", "tpch", "weather")
 _CHANGES = 64
+_MOST_EXACT = 50_000_000
+"""Products up to which ranks are drawn from a table, of 8 bytes each and more while it is made."""
 
 
 class ExperimentError(PenstockError, ValueError):
@@ -96,6 +98,7 @@ class Case:
             missing=self.missing,
             drift=drift,
             seed=self.seed,
+            zipf="exact" if self.rows <= _MOST_EXACT else "integral",
         )
 
     @property
