@@ -38,6 +38,10 @@ One figure at the paper's size, by both clocks:
 
     penstock reproduce 000-6b --scale paper
 
+The report of results that came from elsewhere:
+
+    penstock reproduce --only-report --output benchmarks/reproduced
+
 What there is:
 
     penstock reproduce --list
@@ -81,6 +85,10 @@ def reproduce(
     png: Annotated[
         bool, typer.Option("--png", help="Also draw the first plot of each figure into DIR/png.")
     ] = False,
+    only_report: Annotated[
+        bool,
+        typer.Option("--only-report", help="Run nothing; write the report of what DIR has anew."),
+    ] = False,
     show: Annotated[bool, typer.Option("--list", help="List the figures and run nothing.")] = False,
     form: Annotated[
         OutputFormat,
@@ -90,30 +98,26 @@ def reproduce(
     from penstock.cli.reproduce_progress import watching
     from penstock.experiments.figure import select
     from penstock.experiments.job import CLOCKS
-    from penstock.experiments.reproducing import Reproduction, results_in, write_verdicts
+    from penstock.experiments.reproducing import Reproduction
+    from penstock.experiments.result_files import write_all
     from penstock.experiments.scale import SCALES
 
     figures = select(ids or ["all"])
     if show:
         _list(figures, form)
         return
-    from penstock.experiments.plots import drawing_package, write_png
-    from penstock.experiments.report import write_report
+    from penstock.experiments.plots import drawing_package
 
     drawing_package()  # before hours of work, not after them
     clocks = CLOCKS if clock is ClockName.both else (clock.value,)
     reproduction = Reproduction(figures, SCALES[scale.value], folder, clocks, thin)
-    reproduction.prepare(again=again)
-    with watching() as watcher:
-        results = reproduction.run(watcher)
-    everything = results_in(folder)
-    write_verdicts(everything, folder / "verdicts.json")
-    write_report(everything, folder / "report.html")
-    if png:
-        for result in results:
-            if result["quantities"]:
-                quantity = result["quantities"][0]["name"]
-                write_png(result, quantity, folder / "png" / f"{result['id']}.png")
+    if not only_report:
+        reproduction.prepare(again=again)
+        with watching() as watcher:
+            reproduction.run(watcher)
+    everything = write_all(folder, png=png)
+    asked = {figure.id for figure in figures}
+    results = [result for result in everything if result["id"] in asked]
     verdicts = [verdict for result in results for verdict in result["verdicts"]]
     if form is OutputFormat.json:
         print_json(verdicts)

@@ -89,16 +89,19 @@ def points(
                 for y in ys:
                     at = [(figure.x, x), (figure.y, y)]
                     case = _case(figure, series, (name, value), at, scale)
-                    jobs = _jobs(case, wanted, scale, of_model=of_model)
+                    jobs = {c: _job(case, c, scale, of_model=of_model) for c in wanted}
                     shown_x, shown_y = (_shown(axis, v, scale) for axis, v in at)
                     found.append(Point(series, panel_name(name, value), shown_x, shown_y, jobs))
     return found
 
 
 def jobs(figure: Figure, scale: Scale, clocks: Sequence[Clock], *, thin: bool = False) -> list[Job]:
-    return [
-        job for point in points(figure, scale, clocks, thin=thin) for job in point.jobs.values()
-    ]
+    """What must be run: a measured run counts, too, so that it often is the only one."""
+    found: list[Job] = []
+    for point in points(figure, scale, clocks, thin=thin):
+        both = len(point.jobs) > 1 and point.case.join not in _TUNED_BY_READS
+        found += [job for clock, job in point.jobs.items() if clock == "measured" or not both]
+    return found
 
 
 def rows(
@@ -174,15 +177,6 @@ def _case(
         fields |= {**figure.small, **series.small_case}
     fields.setdefault("batch_rows", scale.batch_rows)
     return Case(join=series.join, options=tuple(sorted(options.items())), **fields)
-
-
-def _jobs(
-    case: Case, clocks: Sequence[Clock], scale: Scale, *, of_model: bool
-) -> dict[Clock, CaseJob]:
-    """A run for each clock; a measured run counts, too, so that it often is the only one."""
-    if len(clocks) > 1 and case.join not in _TUNED_BY_READS:
-        clocks = ["measured"]
-    return {clock: _job(case, clock, scale, of_model=of_model) for clock in clocks}
 
 
 def _job(case: Case, clock: Clock, scale: Scale, *, of_model: bool) -> CaseJob:

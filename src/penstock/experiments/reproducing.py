@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
 
 from penstock.bench.machine import commit, describe
 from penstock.experiments.case import ExperimentError
@@ -16,12 +14,11 @@ from penstock.experiments.figure import Figure
 from penstock.experiments.job import CLOCKS, Clock, Job
 from penstock.experiments.kinds import kind_of
 from penstock.experiments.quantities import described
-from penstock.experiments.running import Kept, Watcher, run_jobs, write_whole
+from penstock.experiments.result_files import Result, write_result
+from penstock.experiments.running import Kept, Watcher, run_jobs
 from penstock.experiments.scale import Scale
 from penstock.experiments.verdicts import judge
 from penstock.experiments.workplace import Workplace
-
-Result = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -66,10 +63,15 @@ class Reproduction:
 
     def _finish(self, figure: Figure, kept: Kept) -> Result:
         kind = kind_of(figure)
-        jobs = kind.jobs(figure, self.scale, self.clocks, thin=self.thin)
+        # What was run by the other clock before, or for another figure, is shown too.
+        jobs = [
+            job
+            for clock in CLOCKS
+            for job in kind.jobs(figure, self.scale, [clock], thin=self.thin)
+        ]
         runs = [kept.get(job) for job in jobs]
         known = [run for run in runs if run is not None]
-        rows = kind.rows(figure, self.scale, self.clocks, kept.values(jobs), thin=self.thin)
+        rows = kind.rows(figure, self.scale, CLOCKS, kept.values(jobs), thin=self.thin)
         result = {
             "id": figure.id,
             "paper": figure.paper,
@@ -87,23 +89,8 @@ class Reproduction:
             "rows": rows,
             "verdicts": judge(figure, self.scale, rows),
         }
-        write_whole(
-            self.folder / "figures" / f"{figure.id}.json", json.dumps(result, indent=1) + "\n"
-        )
+        write_result(self.folder, result)
         return result
-
-
-def results_in(folder: Path) -> list[Result]:
-    """All figures' results that are in a folder, in the order of their ids."""
-    paths = sorted((folder / "figures").glob("*.json"))
-    return [json.loads(path.read_text(encoding="utf-8")) for path in paths]
-
-
-def write_verdicts(results: Sequence[Result], path: Path) -> list[dict[str, Any]]:
-    """All verdicts as one list, in a file."""
-    verdicts = [verdict for result in results for verdict in result["verdicts"]]
-    write_whole(path, json.dumps(verdicts, indent=1) + "\n")
-    return verdicts
 
 
 def _now() -> str:
