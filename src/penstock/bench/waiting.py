@@ -63,7 +63,7 @@ class WindowObserver:
             "rows_per_read_over": "whole run" if self._steady_from is None else "steady part",
             "waiting_rows_mean": waiting,
             "steady_page_reads": reads,
-            "steady_rows_per_second": finished / (until - since) if finished else None,
+            "steady_rows_per_second": finished / (until - since) if until > since else None,
         }
 
     @property

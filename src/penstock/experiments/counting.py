@@ -118,7 +118,7 @@ def count(
         each = most_each = _WITHOUT_WINDOW / READINGS
     whole = max(before * window + READINGS * each, 1.0)
     settled = push_until(before * window, most_before)
-    observer = WindowObserver(join, Stopwatch())
+    observer = WindowObserver(join, watch)
     tallies = [settled]
     for number in range(READINGS):
         waited = settled.stats.rows_in - settled.stats.cache_hits

@@ -20,6 +20,7 @@ from typing import Any, Protocol
 
 from penstock.bench.machine import commit
 from penstock.bench.resident import ONE_THREAD, use_one_core
+from penstock.errors import counted
 from penstock.experiments.case import ExperimentError
 from penstock.experiments.job import Job
 from penstock.experiments.workplace import Workplace
@@ -96,18 +97,30 @@ def write_whole(path: Path, text: str) -> None:
 
 
 def run_jobs(jobs: Sequence[Job], kept: Kept, place: Workplace, watcher: Watcher) -> None:
-    """Run those jobs that have no result yet; counted ones first."""
+    """Run those jobs that have no result yet; counted ones first.
+
+    One that fails does not stop the others; the first failure is raised when all have run.
+    """
     todo = {job.key: job for job in jobs if kept.get(job) is None}
+    failed: list[tuple[Job, Exception]] = []
     for clock, workers in (("counted", os.cpu_count() or 1), ("measured", 1)):
         phase = [job for job in todo.values() if job.clock == clock]
         if phase:
             watcher.begins(clock, sum(job.weight for job in phase))
-            _run_phase(phase, min(workers, len(phase)), kept, place, watcher)
+            failed += _run_phase(phase, min(workers, len(phase)), kept, place, watcher)
+    if failed:
+        job, error = failed[0]
+        raise ExperimentError(
+            f"{counted(len(failed), 'point')} of {len(todo):,} failed; the first is “{job}”: "
+            f"{error!r}. The others are kept."
+        ) from error
 
 
 def _run_phase(
     jobs: list[Job], workers: int, kept: Kept, place: Workplace, watcher: Watcher
-) -> None:
+) -> list[tuple[Job, Exception]]:
+    """Run these side by side; those that failed, and why."""
+    failed: list[tuple[Job, Exception]] = []
     # The longest begin first, so that at the end no process waits long for another.
     waiting = sorted(jobs, key=lambda job: -job.weight)[::-1]
     with _pool(workers) as pool:
@@ -127,8 +140,12 @@ def _run_phase(
                         f"the process that ran “{job}” was ended from outside, for want of memory "
                         "perhaps. Run the same command again: what is done is kept."
                     ) from error
-                kept.put(job, values, seconds)
+                except Exception as error:  # noqa: BLE001 - told when all the others are done
+                    failed.append((job, error))
+                else:
+                    kept.put(job, values, seconds)
                 watcher.has_done(job.weight)
+    return failed
 
 
 @contextmanager
