@@ -39,7 +39,7 @@ _USUAL = (3.0, 10.0)
 """Windows of rows that waited, before the count and during it. Caches that learn need more before
 it; where the oldest row's page is read, pages take turns with a period of two windows, and a
 reading is as long as that."""
-_MOST_WINDOWS = 12.0
+_MOST_WINDOWS = 4.0
 """Windows of stream rows, waiting or not, for each window that is asked for above."""
 _WITHOUT_WINDOW = 6_000
 """Stream rows of a join that has no window."""
