@@ -72,4 +72,14 @@ def _place_of_plots(result: Result, plots: Plots) -> str:
     )
     return f"""<div class="quantities" role="group" aria-label="Quantity">{buttons}</div>
 <div class="plot" data-figure="{escape(result["id"])}" data-quantity="0"></div>
-<details class="numbers"><summary>Numbers</summary></details>"""
+<details class="numbers"><summary>Numbers</summary></details>{_waits(result, plots)}"""
+
+
+def _waits(result: Result, plots: Plots) -> str:
+    """How long rows wait, under each rate: fewer reads are paid for with it."""
+    for place, plot in enumerate(plots):
+        if place and plot["name"] == "wait_rows_p99":
+            label = escape(plot["label"])
+            box = f'<div class="plot" data-figure="{escape(result["id"])}" data-quantity="{place}">'
+            return f"\n<h4>{label[0].upper()}{label[1:]}</h4>\n{box}</div>"
+    return ""
