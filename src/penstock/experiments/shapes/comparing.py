@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import inf
 from typing import Any
 
@@ -26,7 +26,10 @@ def best(
     except_at: Sequence[Any] = (),
     within: float = SAME,
 ) -> Finding:
-    """The series is the highest of these at every x (but for those left out), or as high."""
+    """The series is the highest of these at every x (but for those left out), or as high.
+
+    Somewhere it is higher than all, and it has a point wherever one of the others has.
+    """
     ratios: dict[Any, float] = {}
     worst_rival: dict[Any, str] = {}
     ours = lines.line(series)
@@ -39,12 +42,21 @@ def best(
     if not ratios:
         return NOTHING
     least_at = min(ratios, key=lambda x: ratios[x])
-    holds = all(ratio >= 1.0 - within for ratio in ratios.values())
     said = (
         f"{span_of(ratios)} the best other "
         f"(least against {worst_rival[least_at]} at {short(least_at)})"
     )
+    alone = {x: None for name in among for x in lines.line(name) if x not in ours}
+    lacking = [x for x in alone if x not in except_at]
+    if lacking:
+        said += f"; no point at {', '.join(short(x) for x in lacking)}, where others have one"
+    holds = not lacking and _never_behind(ratios, within)
     return Finding(holds, said, {"ratio_to_best_other": keyed(ratios)})
+
+
+def _never_behind(ratios: Mapping[Any, float], within: float) -> bool:
+    """Everywhere as high, somewhere higher: two lines that are the same are not ahead."""
+    return min(ratios.values()) >= 1.0 - within and max(ratios.values()) > 1.0 + within
 
 
 def ahead(
@@ -56,13 +68,19 @@ def ahead(
     within: float = SAME,
     first: float = -inf,
 ) -> Finding:
-    """The series is at least `by` times the other at every x, or every x from `first` on."""
+    """The series is at least `by` times the other at every x, or every x from `first` on.
+
+    Left to itself, `by` is 1: as high everywhere, and somewhere higher.
+    """
     ratios = lines.ratios(series, of)
     if first > -inf:
         ratios = {x: ratio for x, ratio in ratios.items() if x >= first}
     if not ratios:
         return NOTHING
-    holds = all(ratio >= by * (1.0 - within) for ratio in ratios.values())
+    if by == 1.0:
+        holds = _never_behind(ratios, within)
+    else:
+        holds = min(ratios.values()) >= by * (1.0 - within)
     return Finding(holds, f"{span_of(ratios)} {of}", {"ratio": keyed(ratios)})
 
 
@@ -70,7 +88,7 @@ def best_from(
     lines: Lines, *, series: str, among: Sequence[str], first: float, within: float = SAME
 ) -> Finding:
     """The series is the highest of these at every x from `first` on, or as high."""
-    early = [x for x in lines.line(series) if x < first]
+    early = [x for name in (series, *among) for x in lines.line(name) if x < first]
     return best(lines, series=series, among=among, except_at=early, within=within)
 
 
@@ -84,7 +102,7 @@ def behind_at(lines: Lines, *, series: str, of: str, at: Any, within: float = SA
 
 
 def gap_grows(lines: Lines, *, series: str, of: str, ratio: bool = False) -> Finding:
-    """How far the series is above the other is more at the last x than at the first.
+    """The series ends above the other, and further above it than at the first x.
 
     By difference, as a reader of a drawing sees it; with `ratio` by quotient.
     """
@@ -99,16 +117,17 @@ def gap_grows(lines: Lines, *, series: str, of: str, ratio: bool = False) -> Fin
         f"the gap goes from {short(gaps[0])} at {short(first)} to {short(gaps[1])} at "
         f"{short(last)}; the ratio from {times(ratios[first])} to {times(ratios[last])}"
     )
-    return Finding(gaps[1] > gaps[0], said, {"gaps": gaps, "ratio": keyed(ratios)})
+    holds = gaps[1] > gaps[0] and a[last] > b[last]
+    return Finding(holds, said, {"gaps": gaps, "ratio": keyed(ratios)})
 
 
 def larger_gain(lines: Lines, *, series: Sequence[str], than: Sequence[str]) -> Finding:
-    """The first pair's ratio is above the second's at every x: [a, b] gains more than [c, d]."""
+    """[a, b] gains more than [c, d]: at every x a is above b, and by more than c is above d."""
     one, other = lines.ratios(*series), lines.ratios(*than)
     shared = [x for x in one if x in other]
     if not shared:
         return NOTHING
-    holds = all(one[x] > other[x] for x in shared)
+    holds = all(one[x] > max(other[x], 1.0) for x in shared)
     said = f"{span_of(one)} against {span_of(other)}"
     return Finding(holds, said, {"gain": keyed(one), "than": keyed(other)})
 
@@ -125,8 +144,8 @@ def falls_slower(lines: Lines, *, series: str, than: str) -> Finding:
     return Finding(kept[0] > kept[1], said, {"kept": kept[0], "kept_by_other": kept[1]})
 
 
-def most_at(lines: Lines, *, series: str, of: str, end: str) -> Finding:
-    """The ratio to the other is largest at the first or the last x."""
+def most_at(lines: Lines, *, series: str, of: str, end: str, within: float = SAME) -> Finding:
+    """The gain over the other is largest at the first or the last x, and is one there."""
     ratios = lines.ratios(series, of)
     if len(ratios) < 2:
         return NOTHING
@@ -136,7 +155,8 @@ def most_at(lines: Lines, *, series: str, of: str, end: str) -> Finding:
     said = f"largest at {short(top)} ({times(ratios[top])})"
     if top != wanted:
         said += f"; at {short(wanted)} {times(ratios[wanted])}"
-    return Finding(top == wanted, said, {"ratio": keyed(ratios)})
+    holds = top == wanted and ratios[top] > 1.0 + within
+    return Finding(holds, said, {"ratio": keyed(ratios)})
 
 
 def loses_little(lines: Lines, *, series: str, of: str, at_most: float) -> Finding:
@@ -150,14 +170,14 @@ def loses_little(lines: Lines, *, series: str, of: str, at_most: float) -> Findi
 
 
 def below_until(lines: Lines, *, series: str, others: Sequence[str], until: float) -> Finding:
-    """The series is the lowest of all at every x up to `until`, but not at every x."""
-    ours = lines.line(series)
-    known = [lines.line(name) for name in others]
-    if not ours or not all(known):
+    """The series is the lowest of all at every x below `until`, and at none beyond it."""
+    ours, known = lines.line(series), [lines.line(name) for name in others]
+    shared = [x for x in ours if all(x in line for line in known)]
+    below, beyond = [x for x in shared if x < until], [x for x in shared if x > until]
+    if not below or not beyond:
         return NOTHING
-    lowest = [x for x in ours if all(ours[x] < line[x] for line in known if x in line)]
-    wanted = [x for x in ours if x <= until]
-    holds = bool(wanted) and all(x in lowest for x in wanted) and len(lowest) < len(ours)
+    lowest = [x for x in shared if all(ours[x] < line[x] for line in known)]
+    holds = all(x in lowest for x in below) and not any(x in lowest for x in beyond)
     at = ", ".join(short(x) for x in lowest) or "nowhere"
     return Finding(holds, f"lowest at {at}", {"lowest_at": lowest})
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from math import inf, log
 
@@ -88,18 +88,16 @@ def maximum_near(lines: Lines, *, series: str, at: float, within: float) -> Find
 
 
 def knee(lines: Lines, *, series: str, rise: float = 1.2, flat: float = 0.1) -> Finding:
-    """The series rises by a factor to its knee, and loses or gains little around its maximum.
+    """The series rises by a factor to its maximum, and loses or gains little around it.
 
-    The knee is the first x with nine tenths of the maximum; from the first x to it the series must
-    rise by `rise`, and the x from the knee to the last with nine tenths must span a factor of two.
+    The knee is where the points with nine tenths of the maximum begin. It lies behind the first x,
+    from which the series rises by `rise` in all; these points, without a gap, span a factor of two.
     """
     line = lines.line(series)
     if len(line) < 4:
         return NOTHING
-    top = max(line.values())
-    high = [x for x, mean in line.items() if mean >= (1.0 - flat) * top]
-    first = next(iter(line))
-    rises = top / line[first]
+    high, first = _around_maximum(line, flat), next(iter(line))
+    rises = max(line.values()) / line[first]
     said = (
         f"rises {times(rises)} to its best, and has nine tenths of it from {short(high[0])} to "
         f"{short(high[-1])}"
@@ -121,12 +119,15 @@ def ahead_of_last(lines: Lines, *, series: str, by: float) -> Finding:
 def plateau_then_drop(
     lines: Lines, *, series: str, flat: float = 0.1, wide: float = 4.0, drop: float = 0.2
 ) -> Finding:
-    """Nine tenths of the maximum over x that span a factor of `wide`; at the last, `drop` below."""
+    """Nine tenths of the maximum over x that span a factor of `wide`; at the last, `drop` below.
+
+    The x with nine tenths are those around the maximum, without a gap.
+    """
     line = lines.line(series)
     if len(line) < 4:
         return NOTHING
     top, last = max(line.values()), list(line.values())[-1]
-    high = [x for x, mean in line.items() if mean >= (1.0 - flat) * top]
+    high = _around_maximum(line, flat)
     width = high[-1] / high[0]
     said = (
         f"nine tenths of the best from {short(high[0])} to {short(high[-1])}; at the last "
@@ -156,6 +157,18 @@ def no_more_than_x(lines: Lines, *, series: str, more: float) -> Finding:
     worst = max(over, key=lambda x: over[x])
     said = f"{short(line[worst])} at {short(worst)} is the nearest to its bound"
     return Finding(max(over.values()) <= more, said, {"line": keyed(line)})
+
+
+def _around_maximum(line: Mapping[float, float], flat: float) -> list[float]:
+    """The x around that of the maximum, as far as the line stays within `flat` of it."""
+    xs, ys = list(line), list(line.values())
+    top = max(range(len(ys)), key=lambda i: ys[i])
+    first = last = top
+    while first > 0 and ys[first - 1] >= (1.0 - flat) * ys[top]:
+        first -= 1
+    while last + 1 < len(ys) and ys[last + 1] >= (1.0 - flat) * ys[top]:
+        last += 1
+    return xs[first : last + 1]
 
 
 def _goes(lines: Lines, series: str, way: int, within: float) -> Finding:

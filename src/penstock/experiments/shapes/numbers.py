@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from penstock.experiments.shapes.lines import (
     NOTHING,
@@ -25,13 +26,20 @@ def close(lines: Lines, *, model: str, to: str, within: float) -> Finding:
 
 
 def values_near(
-    lines: Lines, *, series: str, wanted: Sequence[float], within: float, scaled_by: float = 1.0
+    lines: Lines,
+    *,
+    series: str,
+    wanted: Sequence[float],
+    within: float,
+    at: Sequence[Any] = (),
+    scaled_by: float = 1.0,
 ) -> Finding:
-    """The first points of the series are these numbers, each to within a share."""
+    """At these x, or at its first ones, the series has these numbers, each to within a share."""
     line = lines.line(series)
-    found = [value * scaled_by for value in line.values()][: len(wanted)]
-    if len(found) < len(wanted):
+    places = list(at) or list(line)[: len(wanted)]
+    if len(places) < len(wanted) or not all(x in line for x in places):
         return NOTHING
+    found = [line[x] * scaled_by for x in places]
     ratios = [a / b for a, b in zip(found, wanted, strict=True)]
     said = ", ".join(f"{short(a)} for {short(b)}" for a, b in zip(found, wanted, strict=True))
     holds = all(1.0 / (1.0 + within) <= ratio <= 1.0 + within for ratio in ratios)
