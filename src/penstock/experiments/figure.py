@@ -6,13 +6,19 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from importlib.resources import files
+from inspect import Parameter, signature
 from pathlib import Path
 from typing import Any
 
 from penstock.budget import parse_bytes
 from penstock.errors import did_you_mean
 from penstock.experiments.case import Case, ExperimentError
+from penstock.experiments.job import CLOCKS
+from penstock.experiments.models import MODELS
 from penstock.experiments.papers import PAPERS
+from penstock.experiments.rivals import RIVALS
+from penstock.experiments.shapes import CHECKS
+from penstock.joins.names import NAMES
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -22,6 +28,9 @@ else:
 _BYTES = ("budget", "page_bytes", "read_bytes", "disk_buffer")
 """Fields and options that may be written as sizes."""
 _CASE_FIELDS = frozenset(f.name for f in fields(Case)) - {"join", "options"}
+_DERIVED = ("bound", *MODELS)
+_OF_VERDICTS = frozenset({*CLOCKS, "panels", "scaled", "unscale"})
+"""What a claim says that `penstock.experiments.verdicts` takes, and not the check itself."""
 
 
 @dataclass(frozen=True)
@@ -122,6 +131,8 @@ def find(wanted: str) -> Figure:
             return read(path.stem, path.read_text(encoding="utf-8"))
         except OSError as error:
             raise ExperimentError(f"cannot read {wanted}: {error.strerror}.") from error
+        except UnicodeDecodeError as error:
+            raise ExperimentError(f"cannot read {wanted}: it is not text in UTF-8.") from error
     ids = known_ids()
     if wanted not in ids:
         raise ExperimentError(
@@ -137,7 +148,7 @@ def select(wanted: list[str]) -> list[Figure]:
     ids = known_ids()
     chosen: dict[str, Figure] = {}
     for name in wanted or ["all"]:
-        several = [i for i in ids if name == "all" or i.startswith((f"{name}-", name))]
+        several = [i for i in ids if name == "all" or (name and i.startswith(name))]
         exact = [name] if name in ids or name.endswith(".toml") or not several else several
         for one in exact:
             chosen.setdefault(one, find(one))
@@ -161,8 +172,9 @@ class _Reader:
 
     def figure(self) -> Figure:
         said = dict(self._said)
-        panels = tuple(self._panels(said.pop("panels", {})))
-        series = tuple(self._series(said.pop("series", [])))
+        panels = tuple(self._panels(self._table(said, "panels")))
+        series = tuple(self._series(self._tables(said, "series")))
+        claims = tuple(self._claim(claim, panels) for claim in self._tables(said, "claims"))
         figure = Figure(
             id=self._name,
             paper=self._one_of(said.pop("paper", None), PAPERS, "paper"),
@@ -170,15 +182,17 @@ class _Reader:
             title=str(said.pop("title", self._name)),
             kind=said.pop("kind", "joins"),
             note=" ".join(str(said.pop("note", "")).split()),
-            case=self._fields(said.pop("case", {})),
-            small=self._fields(said.pop("small", {})),
-            x=self._axis(said.pop("x", None)),
-            y=self._axis(said.pop("y", None)),
+            case=self._fields(self._table(said, "case")),
+            small=self._fields(self._table(said, "small")),
+            x=self._axis(said, "x"),
+            y=self._axis(said, "y"),
             panels=panels or (("", None, ""),),
             series=series,
             quantities=tuple(said.pop("quantities", ())),
-            claims=tuple(self._claim(c) for c in said.pop("claims", [])),
-            clocks=tuple(said.pop("clocks", ("counted", "measured"))),
+            claims=claims,
+            clocks=tuple(
+                self._one_of(clock, CLOCKS, "clock") for clock in said.pop("clocks", CLOCKS)
+            ),
         )
         self._nothing_left(said, "the file")
         return figure
@@ -188,10 +202,24 @@ class _Reader:
             self._one_of(name, [*_CASE_FIELDS], "field of the case")
         return {name: sized(name, value) for name, value in said.items()}
 
-    def _axis(self, said: dict[str, Any] | None) -> Axis | None:
-        if said is None:
+    def _table(self, said: dict[str, Any], name: str) -> dict[str, Any]:
+        """A part of the file that is a table; empty where it has none."""
+        found = said.pop(name, {})
+        if not isinstance(found, dict):
+            raise ExperimentError(f"{self._name}: {name} is a table, [{name}], not {found!r}.")
+        return dict(found)
+
+    def _tables(self, said: dict[str, Any], name: str) -> list[dict[str, Any]]:
+        """A part of the file that is there once for each of several."""
+        found = said.pop(name, [])
+        if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
+            raise ExperimentError(f"{self._name}: {name} are tables, each headed [[{name}]].")
+        return [dict(one) for one in found]
+
+    def _axis(self, whole: dict[str, Any], axis_name: str) -> Axis | None:
+        if axis_name not in whole:
             return None
-        said = dict(said)
+        said = self._table(whole, axis_name)
         name = str(said.pop("field", ""))
         if name and not name.startswith("options."):
             self._one_of(name, [*_CASE_FIELDS], "field of the case")
@@ -214,7 +242,6 @@ class _Reader:
         """(field, value, label) of each."""
         if not said:
             return
-        said = dict(said)
         name = self._one_of(said.pop("field", None), [*_CASE_FIELDS], "field of the case")
         labels = said.pop("labels", {})
         for value in said.pop("values", ()):
@@ -223,11 +250,13 @@ class _Reader:
         self._nothing_left(said, "the panels")
 
     def _series(self, said: list[dict[str, Any]]) -> Iterator[Series]:
-        names = set()
-        for one in map(dict, said):
+        names: set[str] = set()
+        for one in said:
             join = str(one.pop("join", ""))
+            if join:
+                self._one_of(join, [*NAMES, *RIVALS], "join")
             options, small = (
-                {n: sized(n, v) for n, v in one.pop(which, {}).items()}
+                {n: sized(n, v) for n, v in self._table(one, which).items()}
                 for which in ("options", "small_options")
             )
             series = Series(
@@ -237,23 +266,34 @@ class _Reader:
                 options=options,
                 small_options=small,
                 flat=bool(one.pop("flat", False)),
-                case=self._fields(one.pop("case", {})),
-                small_case=self._fields(one.pop("small_case", {})),
+                case=self._fields(self._table(one, "case")),
+                small_case=self._fields(self._table(one, "small_case")),
                 of=one.pop("of", None),
                 derived=one.pop("derived", None),
             )
             self._nothing_left(one, f"the series {series.name!r}")
             if not series.name or series.name in names:
                 raise ExperimentError(f"{self._name}: two series are named {series.name!r}.")
+            if series.derived is not None or series.of is not None:
+                self._one_of(series.derived, _DERIVED, "way to derive a series")
+                self._one_of(series.of, names, "series before the one that is derived from it")
             names.add(series.name)
             yield series
 
-    def _claim(self, said: dict[str, Any]) -> Claim:
-        said = dict(said)
+    def _claim(self, said: dict[str, Any], panels: tuple[tuple[str, Any, str], ...]) -> Claim:
         text, check = said.pop("text", None), said.pop("check", None)
         if not text or not check:
             raise ExperimentError(f"{self._name}: a claim has a text and a check.")
-        return Claim(" ".join(text.split()), check, said)
+        self._one_of(check, CHECKS, "check")
+        known = [p for p in signature(CHECKS[check]).parameters.values() if p.name != "lines"]
+        for name in said:
+            self._one_of(name, {*_OF_VERDICTS, *(p.name for p in known)}, f"option of {check}")
+        lacking = [p.name for p in known if p.default is Parameter.empty and p.name not in said]
+        if lacking:
+            raise ExperimentError(f"{self._name}: {check} needs {', '.join(lacking)} (“{text}”).")
+        for panel in said.get("panels", ()):
+            self._one_of(str(panel), [str(value) for _, value, _ in panels], "panel")
+        return Claim(" ".join(str(text).split()), check, said)
 
     def _one_of(self, name: Any, known: Any, what: str) -> Any:
         if name not in known:
@@ -271,7 +311,10 @@ _PANEL_LABELS = {"by-frequency": "R sorted by frequency", "unsorted": "R unsorte
 
 
 def sized(name: str, value: Any) -> Any:
-    """A field's value; sizes are written as text."""
-    if name.removeprefix("options.") in _BYTES and isinstance(value, str) and value[0].isdigit():
-        return parse_bytes(value)
-    return value
+    """A field's value; sizes are written as text, and of a disk buffer "tuned" may be said."""
+    field_name = name.removeprefix("options.")
+    if field_name not in _BYTES or not isinstance(value, str):
+        return value
+    if field_name == "disk_buffer" and not value[:1].isdigit():
+        return value
+    return parse_bytes(value)
