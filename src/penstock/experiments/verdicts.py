@@ -21,7 +21,8 @@ _JUDGED: dict[Clock, str] = {
 }
 """What a rate is by either clock, unless the claim names another quantity."""
 _ON_X = ("at", "except_at", "until", "first")
-"""Options of checks that are values of the x axis, written at the paper's scale."""
+"""Options of checks that are values of the x axis, written at the paper's scale. Others that are
+sizes are named by the claim itself: `scaled`."""
 
 
 @dataclass(frozen=True)
@@ -76,12 +77,16 @@ def _looks(figure: Figure, claim: Claim, scale: Scale, rows: Sequence[Row]) -> I
         clock: options.pop(clock, _JUDGED[clock]) or None for clock in CLOCKS
     }
     panels = options.pop("panels", None)
+    scaled = set(options.pop("scaled", ()))
     if figure.x is not None and figure.x.field in SCALED_FIELDS:
-        for name in _ON_X:
-            if name in options:
-                options[name] = _scaled(options[name], scale)
+        scaled.update(_ON_X)
+    for name in scaled.intersection(options):
+        options[name] = _scaled(options[name], scale)
     if options.pop("unscale", False):
         options["scaled_by"] = float(scale.divisor)
+    if options.get("more") == "batch":
+        small = figure.small if scale.divisor > 1 else {}
+        options["more"] = {**figure.case, **small}.get("batch_rows", scale.batch_rows)
     for field, value, label in figure.panels:
         name = panel_name(field, value)
         if panels is not None and value not in panels:
