@@ -114,19 +114,18 @@ def _scaled(value: Any, scale: Scale) -> Any:
 
 
 def _places(holding: list[_Look], judged: list[_Look]) -> str:
-    """Where the claim holds, in words: by panel, or by clock, or each place by itself."""
-    panels, clocks = {look.panel for look in judged}, {look.clock for look in judged}
-    for panel in sorted(panels):
-        if _are(holding, [look for look in judged if look.panel == panel]):
-            return f"only for {panel}" if panel else ""
-    for clock in sorted(clocks):
-        if _are(holding, [look for look in judged if look.clock == clock]):
+    """Where the claim holds, in words: by clock, or panel by panel."""
+    panels, clocks = ({look.panel: None for look in judged}, {look.clock: None for look in judged})
+    for clock in clocks:
+        if holding == [look for look in judged if look.clock == clock]:
             return f"only {clock}"
-    return "only for " + ", ".join(_place(look, panel=len(panels) > 1) for look in holding)
-
-
-def _are(holding: list[_Look], wanted: list[_Look]) -> bool:
-    return {id(look) for look in holding} == {id(look) for look in wanted}
+    places: list[str] = []
+    for panel in panels:
+        of_panel = [look for look in judged if look.panel == panel]
+        there = [look for look in of_panel if look in holding]
+        whole = len(there) == len(of_panel)
+        places += [panel] if whole else [_place(look, panel=True) for look in there]
+    return "only for " + "; ".join(places)
 
 
 def _place(look: _Look, *, panel: bool) -> str:
