@@ -67,10 +67,12 @@ def short(number: Any) -> str:
     """A number as people write it.
 
     >>> short(2_000_000), short(0.12345), short("tpch")
-    ('2,000,000', '0.123', 'tpch')
+    ('2 M', '0.123', 'tpch')
     """
     if not isinstance(number, int | float):
         return str(number)
+    if abs(number) >= 1e6:
+        return f"{number / 1e6:.4g} M"
     if abs(number) >= 1000:
         return f"{number:,.0f}"
     return f"{number:.3g}"
