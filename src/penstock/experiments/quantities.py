@@ -17,10 +17,10 @@ KNOWN: dict[str, tuple[str, str, bool]] = {
     "stream_rows_per_read": ("stream rows per page read", "counted", _LOG),
     "rows_per_read": ("waiting rows per page read", "counted", _LOG),
     "rows_per_second": ("rows per second on this machine", "measured", _LOG),
-    "wait_rows_p50": ("wait of a row, median (stream rows)", "counted", _LOG),
-    "wait_rows_p99": ("wait of a row, 99 % (stream rows)", "counted", _LOG),
-    "wait_rows_max": ("wait of a row, longest (stream rows)", "counted", _LOG),
-    "wait_seconds_p99": ("wait of a row at full speed, 99 % (s)", "measured", _LOG),
+    "wait_rows_p50": ("wait of rows that wait, median (stream rows)", "counted", _LOG),
+    "wait_rows_p99": ("wait of rows that wait, 99 % (stream rows)", "counted", _LOG),
+    "wait_rows_max": ("wait of rows that wait, longest (stream rows)", "counted", _LOG),
+    "wait_seconds_p99": ("wait of rows that wait, at full speed, 99 % (s)", "measured", _LOG),
     "wait_seconds_mean": ("time in a full window, mean (s)", "measured", _LOG),
     "priced_wait_seconds_mean": ("time in a full window, priced as of 2009 (s)", "counted", _LOG),
     "priced_ms_per_read": ("one read, priced as of 2009 (ms)", "counted", _LOG),
@@ -33,6 +33,7 @@ KNOWN: dict[str, tuple[str, str, bool]] = {
     "virtual_reads_per_row": ("reads per row", "counted", _LOG),
     "sales_per_product": ("sales of a product", "counted", _LOG),
     "share_of_top_fifth": ("share of the top fifth of products", "counted", _LINEAR),
+    "least_rows_per_step": ("least rows of a step", "counted", _LINEAR),
     "variation": ("standard deviation by mean of a stretch", "counted", _LOG),
     "reads_of_a_page_in_a_window": ("most reads of a page in a window", "counted", _LINEAR),
     "reads_by_meshjoin": ("reads by MESHJOIN's", "counted", _LINEAR),
@@ -44,6 +45,10 @@ KNOWN: dict[str, tuple[str, str, bool]] = {
     "held_bytes_max": ("bytes held", "counted", _LOG),
 }
 """Each quantity's words, clock, and whether its axis is logarithmic."""
+_OF_ARRIVALS: dict[str, tuple[str, str, bool]] = {
+    "wait_seconds_mean": ("from arrival to answer, mean (s, virtual time)", "counted", _LOG),
+    "wait_seconds_p99": ("from arrival to answer, 99 % (s, virtual time)", "counted", _LOG),
+}
 
 
 def described(figure: Figure, rows: Sequence[Row]) -> dict[str, Any]:
@@ -61,7 +66,7 @@ def described(figure: Figure, rows: Sequence[Row]) -> dict[str, Any]:
         "quantities": [
             {"name": name, "label": label, "clock": clock, "log": log}
             for name in wanted
-            for label, clock, log in [_words(name)]
+            for label, clock, log in [words_of(name, figure.kind)]
         ],
         "series": [
             {"name": series.name, "label": series.label or label_of(series.join, series.derived)}
@@ -87,5 +92,8 @@ def _axis(axis: Axis | None) -> dict[str, Any] | None:
     return None if axis is None else {"field": axis.field, "label": axis.label, "log": axis.log}
 
 
-def _words(name: str) -> tuple[str, str, bool]:
+def words_of(name: str, kind: str) -> tuple[str, str, bool]:
+    """A quantity's words, clock and whether its axis is logarithmic, in figures of this kind."""
+    if kind == "arrivals" and name in _OF_ARRIVALS:
+        return _OF_ARRIVALS[name]
     return KNOWN.get(name, (name.replace("_", " "), "counted", _LINEAR))
