@@ -174,7 +174,9 @@ def _case(
     if isinstance(options.get("disk_buffer"), int):
         options["disk_buffer"] = scale.down(options["disk_buffer"])
     if scale.divisor > 1:
-        fields |= {**figure.small, **series.small_case}
+        # What a series says of itself stands before what the figure says of all.
+        fields |= {name: v for name, v in figure.small.items() if name not in series.case}
+        fields |= series.small_case
     fields.setdefault("batch_rows", scale.batch_rows)
     return Case(join=series.join, options=tuple(sorted(options.items())), **fields)
 
