@@ -40,6 +40,8 @@ _WAITS = (
     ("window_rows", "priced_rows_per_second", "priced_wait_seconds_mean"),
 )
 """Seconds of waiting in a full window: rows by rate. The mean one is Little's law."""
+_FOR_A_ROUND = ("meshjoin", "meshjoin-default", "r-meshjoin")
+"""Joins whose rows keep their places for a round of R; half a round, on average, they wait."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,9 @@ class Point:
         found |= {name: v for name, v in measured.items() if name in _BY_CLOCK}
         for wait, rate, seconds in _WAITS:
             if wait in found and rate in found:
-                found[seconds] = single(found[wait]["mean"] / found[rate]["mean"])
+                answered = wait == "window_rows" and self.series.join in _FOR_A_ROUND
+                waiting = found[wait]["mean"] * (0.5 if answered else 1.0)
+                found[seconds] = single(waiting / found[rate]["mean"])
         return found
 
     @property
