@@ -56,10 +56,7 @@ class Point:
 
     def values(self, results: Results) -> dict[str, Any]:
         """The counted run's values, with the measured run's rates."""
-        counted, measured = (
-            dict(results.get(self.jobs[clock].key, {})) if clock in self.jobs else {}
-            for clock in ("counted", "measured")
-        )
+        counted, measured = self.values_by("counted", results), self.values_by("measured", results)
         rest = counted or measured
         found = {name: v for name, v in rest.items() if name not in _BY_CLOCK}
         found |= {name: v for name, v in measured.items() if name in _BY_CLOCK}
@@ -69,6 +66,10 @@ class Point:
                 waiting = found[wait]["mean"] * (0.5 if answered else 1.0)
                 found[seconds] = single(waiting / found[rate]["mean"])
         return found
+
+    def values_by(self, clock: Clock, results: Results) -> dict[str, Any]:
+        """Those of this clock's run alone."""
+        return dict(results.get(self.jobs[clock].key, {})) if clock in self.jobs else {}
 
     @property
     def case(self) -> Case:
@@ -122,7 +123,7 @@ def rows(
         if series.derived is None:
             continue
         for point, values in by_series.get(series.of or "", ()):
-            derived = _derived(series, point, values, scale)
+            derived = _derived(series, point, values, results, scale)
             if derived:
                 found.append(_row(series.name, point, derived))
     return found
@@ -132,12 +133,19 @@ def panel_name(field: str, value: Any) -> str:
     return f"{field}={value}" if field else ""
 
 
-def _derived(series: Series, point: Point, values: dict[str, Any], scale: Scale) -> dict[str, Any]:
+def _derived(
+    series: Series, point: Point, values: dict[str, Any], results: Results, scale: Scale
+) -> dict[str, Any]:
     if series.derived == "bound":
         names = ("stream_rows_per_read", "priced_rows_per_second")
         return {n: values[f"bound_{n}"] for n in names if f"bound_{n}" in values}
     if series.derived in MODELS:
-        return model_values(series.derived, point.case, values, Price.at(scale.divisor))
+        price = Price.at(scale.divisor)
+        found = model_values(series.derived, point.case, values, price)
+        # A join that tunes itself may have read otherwise when it was measured.
+        measured = point.values_by("measured", results)
+        by_clock = model_values(series.derived, point.case, measured, price)
+        return {**found, **{name: v for name, v in by_clock.items() if name in _BY_CLOCK}}
     return {}
 
 
