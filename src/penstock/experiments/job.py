@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from penstock.errors import PenstockError
+from penstock.errors import BudgetError, PenstockError
 from penstock.experiments.case import Case
 from penstock.experiments.counting import count
 from penstock.experiments.price import Price
@@ -62,18 +62,20 @@ class CaseJob(Job):
             from penstock.experiments.rival_runs import count_rival
 
             path = place.path_of(self.case, stream)
-            return count_rival(
-                self.case, path, stream, place.folder, direct=self.clock == "measured"
-            )
+            direct = self.clock == "measured"
+            try:
+                return count_rival(self.case, path, stream, place.folder, direct=direct)
+            except BudgetError as error:
+                return {"refused": str(error)}
         price = Price.at(self.divisor)
         with place.master(self.case, stream, on_disk=self.clock == "measured") as master:
             costs = None
-            if self.calibrated:
-                from penstock.costs import calibrate
-
-                on = [(stream.key, stream.master_key)]
-                costs = calibrate(master, stream.schema, on=on, budget=self.case.budget)
             try:
+                if self.calibrated:
+                    from penstock.costs import calibrate
+
+                    on = [(stream.key, stream.master_key)]
+                    costs = calibrate(master, stream.schema, on=on, budget=self.case.budget)
                 values = count(self.case, master, stream, price, costs=costs)
             except PenstockError as error:
                 return {"refused": str(error)}

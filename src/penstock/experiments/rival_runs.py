@@ -40,7 +40,9 @@ def count_rival(
     def push_until(wanted: float) -> dict[str, float]:
         nonlocal rows
         while rows < wanted and watch.seconds < _LONGEST_SECONDS:
-            batch = next(batches)
+            batch = next(batches, None)
+            if batch is None:
+                break
             watch.start()
             rival.push(batch)
             watch.stop()
