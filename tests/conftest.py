@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=7,
         help="which combinations --conformance=pairwise takes",
     )
+
+
+def pytest_collection_finish() -> None:
+    """The collected tests stay to the end: garbage is looked for among what comes later."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

@@ -19,13 +19,13 @@ from penstock.costs import KnownKeys, Prediction, Rates, predict
 from penstock.joins.names import named
 from penstock.streams import SalesStream
 
-ROWS, ROW_BYTES = 100_000, 120
+ROWS, ROW_BYTES = 50_000, 120
 PAGE_ROWS = {0.02: 136, 0.1: 272, 0.5: 546}
 SETTLING = {"cachejoin": 32, "rootjoin": 7}
 COUNTING = {"cachejoin": 24, "rootjoin": 7}
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=8)
 def stage(skew: float, order: Any, page_rows: int) -> tuple[SalesStream, Any, Rates]:
     sales = SalesStream(products=ROWS, skew=skew, order=order, seed=3)
     master = penstock.MemoryMaster(sales.master_table(), key="product_id", page_rows=page_rows)

@@ -14,6 +14,7 @@ import pyspark
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from tests.spark.quick_java import QUICK_JAVA
+from tests.spark.quick_pyspark import QUICK_WORKERS
 
 from penstock.masters import build_master
 from penstock.spark import local_session
@@ -58,7 +59,7 @@ def connectors() -> dict[str, str]:
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     place = tmp_path_factory.mktemp("spark")
-    settings = {**QUICK_JAVA, **connectors()}
+    settings = {**QUICK_JAVA, **QUICK_WORKERS, **connectors()}
     session = local_session("penstock-tests", directory=place, settings=settings)
     yield session
     session.stop()
