@@ -24,6 +24,7 @@ from penstock.joins.meshjoin import DEFAULT_DISK_BUFFER
 
 _HIGH = 0.9
 """Points with this share of the highest rate bend like a parabola."""
+_FARTHEST = log(1e15)
 _RATES: dict[str, str] = {
     "priced_rows_per_second": "best_disk_buffer",
     "rows_per_second": "measured_best_disk_buffer",
@@ -53,7 +54,9 @@ class Parabola:
         if len(high) < 3:
             return None
         a, b, c = np.polyfit([x for x, _ in high], [y for _, y in high], 2)
-        return cls(float(a), float(b), float(c)) if a < 0.0 else None
+        # As good as level, its top is nowhere.
+        bends = a < 0.0 and abs(b / (2.0 * a)) < _FARTHEST
+        return cls(float(a), float(b), float(c)) if bends else None
 
     @property
     def top(self) -> float:
