@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from tests.servers.mariadb import MariadbServer
@@ -65,15 +65,22 @@ def logged(logged_mariadb: MariadbServer) -> Iterator[Shop]:
 Open = Callable[..., DatabaseMaster]
 
 
-def opened_at_last(address: str, **options: Any) -> DatabaseMaster:
-    """By a user of one connection: PostgreSQL's driver connects twice, and its first session may
-    not be gone yet.
+T = TypeVar("T")
+
+
+def at_last(connect: Callable[[], T], refused: type[Exception] = ServerAwayError) -> T:
+    """What a user of one connection gets: PostgreSQL's driver connects twice, and its first
+    session may not be gone yet.
     """
     for _ in range(50):
-        with suppress(ServerAwayError):
-            return open_table(address, **options)
+        with suppress(refused):
+            return connect()
         time.sleep(0.1)
-    return open_table(address, **options)
+    return connect()
+
+
+def opened_at_last(address: str, **options: Any) -> DatabaseMaster:
+    return at_last(lambda: open_table(address, **options))
 
 
 @pytest.fixture

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any
 
 import adbc_driver_postgresql.dbapi as postgres_driver
 import pyarrow as pa
 import pytest
-from tests.masters.databases.conftest import opened_at_last
+from tests.masters.databases.conftest import at_last, opened_at_last
 from tests.servers.mariadb import MariadbServer
 from tests.servers.postgres import PostgresServer
 from tests.servers.tables import next_name
@@ -50,7 +51,9 @@ class Postgres:
         self.run(ended.format(self.user))
 
     def connect(self) -> AbstractContextManager[Any]:
-        return postgres_driver.connect(self.address)
+        return at_last(
+            lambda: postgres_driver.connect(self.address), postgres_driver.OperationalError
+        )
 
 
 class Mariadb:
@@ -172,4 +175,4 @@ def test_no_connection_is_left(shop: Shop, master: DatabaseMaster) -> None:
                 assert "ower spark.executor.cores" in str(refused.value)
     shop.cut()
     for ask in WAYS.values():
-        assert ask(master) > 0
+        assert at_last(partial(ask, master)) > 0
