@@ -19,7 +19,8 @@ SHORT_NUMBER = (
 """How a number is written at an axis, in Vega's expressions: 500k, 2M, 1,500, 0.93."""
 
 _BYTES = " (bytes)"  # at the end of an axis's label
-_UNITS = {"MiB": 1 << 20, "KiB": 1 << 10}
+_DECIMAL = {"MB": 10**6, "kB": 10**3}
+_BINARY = {"MiB": 1 << 20, "KiB": 1 << 10}
 _LEAST = 0.05  # of a unit
 _FEW = 9
 _PADDING = 0.06  # of the axis, beyond its outermost values
@@ -101,11 +102,14 @@ def number_labels(label: str, values: Sequence[float]) -> Spec:
     """The title of an axis of numbers, and how they are written; bytes in the unit that fits.
 
     >>> number_labels("budget (bytes)", [2_500_000, 10_000_000])["title"]
-    'budget (MiB)'
+    'budget (MB)'
+    >>> number_labels("read (bytes)", [65_536, 1_048_576])["title"]
+    'read (MiB)'
     """
     above = [value for value in values if value > 0]
     if label.endswith(_BYTES) and above:
-        for unit, size in _UNITS.items():
+        binary = all(value % _BINARY["KiB"] == 0 for value in above)
+        for unit, size in (_BINARY if binary else _DECIMAL).items():
             if min(above) >= _LEAST * size:
                 title = f"{label.removesuffix(_BYTES)} ({unit})"
                 shown = f"format(datum.value / {size}, ',.4~r')"
