@@ -48,9 +48,8 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Line], bool]] = [
     ("best", AMONG, {"a": [5, 5], "b": [5, 5], "c": [1, 1]}, False),  # the same everywhere
     ("best", AMONG | {"within": 0.1}, {"a": [5, 5], "b": [5.4, 2], "c": [1, 1]}, True),
     ("best", AMONG | {"except_at": [1]}, {"a": [1, 5], "b": [5, 4], "c": [1, 1]}, True),
-    ("best", AMONG, {"a": [5], "b": [4, 3], "c": [1, 2]}, False),  # could not run at the second
-    ("best", AMONG | {"except_at": [2]}, {"a": [5], "b": [4, 3], "c": [1, 2]}, True),
-    ("best", AMONG, {"a": [5, 5], "b": [4], "c": [1]}, True),  # the others could not
+    ("best", AMONG, {"a": [5], "b": [4, 3], "c": [1, 2]}, True),  # what is not run yet
+    ("best", AMONG, {"a": [5, 5], "b": [4], "c": [1]}, True),
     ("best", AMONG, {"a": [5, 5], "b": [4, 0], "c": [1, 0]}, True),
     ("best_from", AMONG | {"first": 2}, {"a": [1, 5], "b": [4, 4], "c": [0, 1]}, True),
     ("best_from", AMONG | {"first": 1}, {"a": [1, 5], "b": [4, 4], "c": [0, 1]}, False),
@@ -272,10 +271,21 @@ def test_a_finding_says_its_numbers_in_words() -> None:
     assert judged("best", AMONG, a=[6, 5], b=[4, 4], c=[1, 1]).said == (
         "1.25 × to 1.50 × the best other (least against b at 2)"
     )
-    assert "no point at 2" in judged("best", AMONG, a=[6], b=[4, 4], c=[1, 1]).said
     assert judged("close", {"model": "a", "to": "b", "within": 0.1}, a=[1.2, 1], b=[1, 1]).said == (
         "off by 10.0% on average, 20.0% at worst"
     )
+
+
+def test_a_join_that_cannot_run_where_others_do_is_not_the_best() -> None:
+    among = {"series": "a", "among": ["b"]}
+    points = lines(a=[5], b=[4, 3]).points
+    found = CHECKS["best"](Lines(points, {"a": [2]}), **among)
+    assert not found.holds
+    assert found.said.endswith("it cannot run at 2, where others do")
+    assert CHECKS["best"](Lines(points, {"a": [2]}), **among, except_at=[2]).holds
+    assert CHECKS["best"](Lines(points, {"a": [3]}), **among).holds  # nor do the others
+    assert CHECKS["best"](Lines(points, {"b": [3]}), **among).holds
+    assert not CHECKS["best_from"](Lines(points, {"a": [2]}), **among, first=1).holds
 
 
 # -- surfaces --------------------------------------------------------------------------------------

@@ -308,6 +308,17 @@ counted = "wait_rows_max"
         assert only(judge(figure(claim, head), scale, made))["verdict"] == verdict
 
 
+def test_a_join_that_was_refused_is_not_the_best() -> None:
+    claim = AHEAD.replace('"ahead"', '"best"').replace('of = "meshjoin"', 'among = ["meshjoin"]')
+    made = rows({(SORTED, PRICED): 2})
+    assert only(judge(figure(claim), PAPER, made))["verdict"] == "reproduced"
+    refused = next(r for r in made if r["series"] == "hybridjoin" and r["x"] == 1.0)
+    refused["values"] = {}
+    assert only(judge(figure(claim), PAPER, made))["verdict"] == "reproduced"  # not run yet
+    refused["refused"] = "the budget is too small"
+    assert only(judge(figure(claim), PAPER, made))["verdict"] == "not reproduced"
+
+
 def test_a_surface_keeps_both_its_axes() -> None:
     claim = '[[claims]]\ntext = "one"\ncheck = "one_summit"\nseries = "hybridjoin"\n'
     made = [

@@ -100,11 +100,16 @@ def _looks(figure: Figure, claim: Claim, scale: Scale, rows: Sequence[Row]) -> I
 
 def _lines(rows: Sequence[Row], panel: str, quantity: str) -> Lines:
     points: dict[str, list[tuple[Any, Any, float]]] = {}
+    refused: dict[str, list[Any]] = {}
     for row in rows:
         value = row["values"].get(quantity)
-        if row["panel"] == panel and value is not None:
+        if row["panel"] != panel:
+            continue
+        if value is not None:
             points.setdefault(row["series"], []).append((row["x"], row["y"], value["mean"]))
-    return Lines(points)
+        elif "refused" in row:
+            refused.setdefault(row["series"], []).append(row["x"])
+    return Lines(points, refused)
 
 
 def _scaled(value: Any, scale: Scale) -> Any:

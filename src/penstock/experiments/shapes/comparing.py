@@ -28,7 +28,7 @@ def best(
 ) -> Finding:
     """The series is the highest of these at every x (but for those left out), or as high.
 
-    Somewhere it is higher than all, and it has a point wherever one of the others has.
+    Somewhere it is higher than all, and it could run wherever one of the others could.
     """
     ratios: dict[Any, float] = {}
     worst_rival: dict[Any, str] = {}
@@ -46,11 +46,11 @@ def best(
         f"{span_of(ratios)} the best other "
         f"(least against {worst_rival[least_at]} at {short(least_at)})"
     )
-    alone = {x: None for name in among for x in lines.line(name) if x not in ours}
-    lacking = [x for x in alone if x not in except_at]
-    if lacking:
-        said += f"; no point at {', '.join(short(x) for x in lacking)}, where others have one"
-    holds = not lacking and _never_behind(ratios, within)
+    run_by_others = {x for name in among for x in lines.line(name)}.difference(except_at)
+    refused = [x for x in lines.refused.get(series, ()) if x in run_by_others]
+    if refused:
+        said += f"; it cannot run at {', '.join(short(x) for x in refused)}, where others do"
+    holds = not refused and _never_behind(ratios, within)
     return Finding(holds, said, {"ratio_to_best_other": keyed(ratios)})
 
 

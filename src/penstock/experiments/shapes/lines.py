@@ -12,9 +12,13 @@ SAME = 0.01
 
 @dataclass(frozen=True)
 class Lines:
-    """One quantity of one panel: (x, y, mean) by series; y is None but for surfaces."""
+    """One quantity of one panel: (x, y, mean) by series; y is None but for surfaces.
+
+    `refused` are the x at which a series' join could not run.
+    """
 
     points: Mapping[str, Sequence[tuple[Any, Any, float]]]
+    refused: Mapping[str, Sequence[Any]] = field(default_factory=dict)
 
     def line(self, name: str) -> dict[Any, float]:
         """A series' means by x; empty where it has none."""
