@@ -14,7 +14,6 @@ import pyspark
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from tests.spark.quick_java import QUICK_JAVA
-from tests.spark.quick_pyspark import QUICK_WORKERS
 
 from penstock.masters import build_master
 from penstock.spark import local_session
@@ -24,6 +23,8 @@ if TYPE_CHECKING:
     from tests.servers.registry import SchemaRegistryServer
 
 HERE = Path(__file__).parent
+# Python's imports are made once there, not in each worker.
+QUICK_WORKERS = {"spark.executorEnv.PYTHONPATH": str(HERE / "quick_workers")}
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist looks for groups
