@@ -1,0 +1,91 @@
+"""The papers' figures at small scale, thinned: what is counted shows what is reported.
+
+All figures would take ten minutes (`penstock reproduce all --clock counted`); these are a few of each
+kind. Counts do not depend on the machine, so that verdicts can be expected.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.experiments.figure import find
+from penstock.experiments.reproducing import Reproduction
+from penstock.experiments.result_files import results_in
+from penstock.experiments.scale import SCALES
+
+FIGURES = ("004-3", "004-7e", "004-8b", "004-10", "004-11", "004-T1", "004-T2", "004-T2b")
+HOLDS, FAILS = "reproduced", "not reproduced"
+EXPECTED = {
+    "004-3.1": "with a condition",
+    "004-7e.1": HOLDS,
+    "004-7e.2": FAILS,
+    "004-8b.1": HOLDS,
+    "004-8b.2": HOLDS,
+    "004-10.1": FAILS,
+    "004-10.2": HOLDS,
+    "004-10.3": HOLDS,
+    "004-11.1": HOLDS,
+    "004-11.2": FAILS,
+    "004-T1.1": HOLDS,
+    "004-T1.2": HOLDS,
+    "004-T1.3": HOLDS,
+    "004-T2.1": HOLDS,
+    "004-T2b.1": FAILS,
+    "004-T2b.2": HOLDS,
+    "004-T2b.3": FAILS,
+    "004-T2b.4": HOLDS,
+}
+
+
+class Nobody:
+    """Looks away."""
+
+    def begins(self, phase: str, weight: float) -> None:
+        pass
+
+    def does(self, job: str) -> None:
+        pass
+
+    def has_done(self, weight: float) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    folder = tmp_path_factory.mktemp("reproduced")
+    figures = [find(name) for name in FIGURES]
+    run = Reproduction(figures, SCALES["small"], Path(folder), ("counted",), thin=True)
+    run.prepare()
+    run.run(Nobody())
+    return {result["id"]: result for result in results_in(folder)}
+
+
+@pytest.mark.xdist_group("reproduced")
+@pytest.mark.timeout(600)
+def test_claims_are_judged_as_reported(results: dict[str, dict[str, Any]]) -> None:
+    verdicts = {v["id"]: v for result in results.values() for v in result["verdicts"]}
+    found = {name: verdicts[name]["verdict"] for name in EXPECTED}
+    assert found == EXPECTED, {n: verdicts[n]["said"] for n in found if found[n] != EXPECTED[n]}
+
+
+@pytest.mark.xdist_group("reproduced")
+def test_rootjoin_reads_near_the_bound(results: dict[str, dict[str, Any]]) -> None:
+    lines: dict[tuple[str, Any], dict[str, float]] = {}
+    for row in results["004-7e"]["rows"]:
+        value = row["values"].get("stream_rows_per_read")
+        if value is not None:
+            lines.setdefault((row["panel"], row["x"]), {})[row["series"]] = value["mean"]
+    assert len(lines) == 6
+    for point in lines.values():
+        assert 0.9 < point["rootjoin"] / point["read-bound"] < 1.1
+        assert point["inlj"] == 1.0
+        assert point["meshjoin"] < point["hybridjoin"] < 1.05 * point["window-bound"]
+
+
+@pytest.mark.xdist_group("reproduced")
+def test_only_sorted_r_is_used_less_towards_its_end(results: dict[str, dict[str, Any]]) -> None:
+    (verdict,) = (v for v in results["004-3"]["verdicts"] if v["id"] == "004-3.1")
+    assert "sorted by frequency" in verdict["condition"]
