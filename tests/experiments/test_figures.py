@@ -10,9 +10,9 @@ import pytest
 
 from penstock.experiments.case import Case, ExperimentError
 from penstock.experiments.figure import Figure, find, known_ids, read, select, sized
-from penstock.experiments.grid import SCALED_FIELDS, points
 from penstock.experiments.job import CLOCKS
 from penstock.experiments.kinds import KINDS, kind_of
+from penstock.experiments.kinds.grid import SCALED_FIELDS, points
 from penstock.experiments.models import MODELS
 from penstock.experiments.papers import PAPERS
 from penstock.experiments.quantities import KNOWN, words_of

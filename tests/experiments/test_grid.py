@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from penstock.experiments import grid
 from penstock.experiments.case import Case
 from penstock.experiments.figure import Figure, find, read
-from penstock.experiments.grid import Point
 from penstock.experiments.intervals import single
 from penstock.experiments.job import CLOCKS
+from penstock.experiments.kinds import grid
+from penstock.experiments.kinds.grid import Point
 from penstock.experiments.price import Price
 from penstock.experiments.scale import SCALES, Scale
 

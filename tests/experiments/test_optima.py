@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from penstock.experiments import grid, optima
 from penstock.experiments.figure import find
 from penstock.experiments.intervals import single
 from penstock.experiments.job import CLOCKS
-from penstock.experiments.optima import Parabola
+from penstock.experiments.kinds import grid, optima
+from penstock.experiments.kinds.optima import Parabola
 from penstock.experiments.scale import SCALES, Scale
 
 FIGURE = find("001-6")

@@ -10,7 +10,10 @@ import numpy as np
 import pytest
 
 from penstock.costs.published.zipf_sums import share_of_first, zipf_sum
-from penstock.experiments import (
+from penstock.experiments.case import Case
+from penstock.experiments.figure import Figure, find
+from penstock.experiments.job import CLOCKS
+from penstock.experiments.kinds import (
     arrivals,
     burstiness,
     page_use,
@@ -18,18 +21,15 @@ from penstock.experiments import (
     sales_by_rank,
     theorem_runs,
 )
-from penstock.experiments.arrivals import Arriving
-from penstock.experiments.burstiness import Bursts
-from penstock.experiments.case import Case
-from penstock.experiments.figure import Figure, find
-from penstock.experiments.grid import Row
-from penstock.experiments.job import CLOCKS
-from penstock.experiments.page_use import PageUse
+from penstock.experiments.kinds.arrivals import Arriving
+from penstock.experiments.kinds.burstiness import Bursts
+from penstock.experiments.kinds.grid import Row
+from penstock.experiments.kinds.page_use import PageUse
+from penstock.experiments.kinds.read_times import ReadTimes
+from penstock.experiments.kinds.sales_by_rank import Draws
+from penstock.experiments.kinds.theorem_runs import Theorems
 from penstock.experiments.price import Price
-from penstock.experiments.read_times import ReadTimes
-from penstock.experiments.sales_by_rank import Draws
 from penstock.experiments.scale import SCALES
-from penstock.experiments.theorem_runs import Theorems
 from penstock.experiments.theorems import SETTINGS, worst_factors
 from penstock.experiments.workplace import Workplace
 from penstock.streams import Bursty

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from penstock.errors import MissingPackageError, OptionError
-from penstock.experiments.plot_axes import number_labels, round_ticks, value_axis
-from penstock.experiments.plots import fitted, plot_spec, write_png
-from penstock.experiments.series_look import dark_colours, looks
+from penstock.experiments.report.plot_axes import number_labels, round_ticks, value_axis
+from penstock.experiments.report.plots import fitted, plot_spec, write_png
+from penstock.experiments.report.series_look import dark_colours, looks
 from penstock.joins.names import NAMES
 
 vl_convert = pytest.importorskip("vl_convert")

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from penstock.errors import MissingPackageError
-from penstock.experiments.plot_theme import theme
-from penstock.experiments.report import write_report
+from penstock.experiments.report.page import write_report
+from penstock.experiments.report.plot_theme import theme
 
 vl_convert = pytest.importorskip("vl_convert")
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from penstock.experiments.figure import Figure, read
-from penstock.experiments.grid import Row
 from penstock.experiments.intervals import single
+from penstock.experiments.kinds.grid import Row
 from penstock.experiments.scale import SCALES, Scale
 from penstock.experiments.verdicts import judge
 

@@ -106,7 +106,7 @@ def reproduce(
     if show:
         _list(figures, form)
         return
-    from penstock.experiments.plots import drawing_package
+    from penstock.experiments.report.plots import drawing_package
 
     drawing_package()  # before hours of work, not after them
     clocks = CLOCKS if clock is ClockName.both else (clock.value,)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from penstock.experiments.figure import Axis, Figure
-from penstock.experiments.grid import QUANTITIES, Row, panel_name
+from penstock.experiments.kinds.grid import QUANTITIES, Row, panel_name
 from penstock.experiments.models import MODELS
 from penstock.experiments.rivals import TITLES
 from penstock.joins.names import NAMES, named

@@ -10,8 +10,8 @@ from typing import Any
 
 from penstock.experiments.case import ExperimentError
 from penstock.experiments.papers import PAPERS
-from penstock.experiments.plots import write_png
-from penstock.experiments.report import write_report
+from penstock.experiments.report.page import write_report
+from penstock.experiments.report.plots import write_png
 from penstock.experiments.running import write_whole
 
 Result = dict[str, Any]

@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 from penstock.budget import parse_bytes
 from penstock.experiments.figure import Claim, Figure
-from penstock.experiments.grid import SCALED_FIELDS, Row, panel_name
 from penstock.experiments.job import CLOCKS, Clock
+from penstock.experiments.kinds.grid import SCALED_FIELDS, Row, panel_name
 from penstock.experiments.scale import Scale
 from penstock.experiments.shapes import Finding, Lines, check_named
 

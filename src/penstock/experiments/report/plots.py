@@ -13,11 +13,11 @@ from types import ModuleType
 from typing import Any
 
 from penstock.errors import MissingPackageError, OptionError, did_you_mean
-from penstock.experiments.heat_maps import heat_map, mark_highest, name_surfaces
-from penstock.experiments.plot_axes import Spec
-from penstock.experiments.plot_theme import theme
-from penstock.experiments.series_look import is_bound
-from penstock.experiments.series_plots import lines_or_bars
+from penstock.experiments.report.heat_maps import heat_map, mark_highest, name_surfaces
+from penstock.experiments.report.plot_axes import Spec
+from penstock.experiments.report.plot_theme import theme
+from penstock.experiments.report.series_look import is_bound
+from penstock.experiments.report.series_plots import lines_or_bars
 
 Result = Mapping[str, Any]
 """A figure's results, as they are written to its file."""

@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from penstock.experiments import grid
 from penstock.experiments.figure import Figure
-from penstock.experiments.grid import Results, Row
 from penstock.experiments.intervals import single
 from penstock.experiments.job import Clock, Job
+from penstock.experiments.kinds import grid
+from penstock.experiments.kinds.grid import Results, Row
 from penstock.experiments.scale import Scale
 from penstock.joins.meshjoin import DEFAULT_DISK_BUFFER
 

@@ -9,7 +9,7 @@ from html import escape
 from typing import Any, NamedTuple
 
 from penstock.experiments.papers import Paper
-from penstock.experiments.plots import Result
+from penstock.experiments.report.plots import Result
 
 VERDICTS = {
     "reproduced": "✓",

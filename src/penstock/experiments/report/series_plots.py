@@ -6,14 +6,14 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from penstock.experiments.plot_axes import (
+from penstock.experiments.report.plot_axes import (
     NUMBER,
     Spec,
     category_axis,
     number_axis,
     value_axis,
 )
-from penstock.experiments.series_look import is_bound, looks
+from penstock.experiments.report.series_look import is_bound, looks
 
 Row = dict[str, Any]
 

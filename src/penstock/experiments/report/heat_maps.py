@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from penstock.experiments.plot_axes import NUMBER, SHORT_NUMBER, Spec, number_labels
+from penstock.experiments.report.plot_axes import NUMBER, SHORT_NUMBER, Spec, number_labels
 
 Row = dict[str, Any]
 

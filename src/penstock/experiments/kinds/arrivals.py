@@ -16,13 +16,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.experiments import grid
 from penstock.experiments.case import Case
 from penstock.experiments.counting import ReadCounter
 from penstock.experiments.figure import Figure
-from penstock.experiments.grid import Results, Row
 from penstock.experiments.intervals import single, value_of
 from penstock.experiments.job import Clock, Job
+from penstock.experiments.kinds import grid
+from penstock.experiments.kinds.grid import Results, Row
 from penstock.experiments.price import Price
 from penstock.experiments.scale import Scale
 from penstock.experiments.workplace import Workplace

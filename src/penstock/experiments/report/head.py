@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
-from penstock.experiments.plots import Result
-from penstock.experiments.report_verdicts import (
+from penstock.experiments.report.plots import Result
+from penstock.experiments.report.verdict_table import (
     PaperResults,
     anchor,
     counts,

@@ -13,9 +13,9 @@ from typing import Any
 
 from penstock.experiments.case import Case
 from penstock.experiments.figure import Figure
-from penstock.experiments.grid import Results, Row
 from penstock.experiments.intervals import value_of
 from penstock.experiments.job import Clock, Job
+from penstock.experiments.kinds.grid import Results, Row
 from penstock.experiments.scale import Scale
 from penstock.experiments.workplace import Workplace
 

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.experiments import grid
 from penstock.experiments.case import Case
 from penstock.experiments.figure import Figure
-from penstock.experiments.grid import Results, Row
 from penstock.experiments.intervals import single
 from penstock.experiments.job import Clock, Job
+from penstock.experiments.kinds import grid
+from penstock.experiments.kinds.grid import Results, Row
 from penstock.experiments.scale import Scale
 from penstock.experiments.workplace import Workplace
 from penstock.joins.base import SemiStreamJoin

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from penstock.experiments.figure import Figure
-from penstock.experiments.grid import Results, Row
 from penstock.experiments.intervals import single
 from penstock.experiments.job import Clock, Job
+from penstock.experiments.kinds.grid import Results, Row
 from penstock.experiments.scale import Scale
 from penstock.experiments.workplace import Workplace
 from penstock.streams import Bursty

@@ -1,11 +1,26 @@
-"""Which module makes a figure's jobs and rows."""
+"""What figures are made of: each module makes the jobs and the rows of one kind.
+
+| module | kind |
+| --- | --- |
+| `grid` | "joins": a grid of runs of joins, a line for each |
+| `optima` | "optima": MESHJOIN's best disk buffer by budget |
+| `read_times` | "read-times": one read of R by its size |
+| `page_use` | "page-use": pages by their place in R |
+| `arrivals` | "arrivals": waits where the stream is slow |
+| `sales_by_rank`, `burstiness` | "skew-of-stream", "bursts-of-stream": the generator itself |
+| `theorem_runs` | "theorems" |
+| `spark_runs` | "spark": `enrich` beside Spark's own join |
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from penstock.experiments import (
+from penstock.experiments.case import ExperimentError
+from penstock.experiments.figure import Figure
+from penstock.experiments.job import Clock, Job
+from penstock.experiments.kinds import (
     arrivals,
     burstiness,
     grid,
@@ -16,10 +31,7 @@ from penstock.experiments import (
     spark_runs,
     theorem_runs,
 )
-from penstock.experiments.case import ExperimentError
-from penstock.experiments.figure import Figure
-from penstock.experiments.grid import Results, Row
-from penstock.experiments.job import Clock, Job
+from penstock.experiments.kinds.grid import Results, Row
 from penstock.experiments.scale import Scale
 
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
-from penstock.experiments.plots import Result
-from penstock.experiments.report_head import commit, moment
-from penstock.experiments.report_verdicts import PaperResults, anchor, badge, counts
+from penstock.experiments.report.head import commit, moment
+from penstock.experiments.report.plots import Result
+from penstock.experiments.report.verdict_table import PaperResults, anchor, badge, counts
 
 Plots = Sequence[Mapping[str, Any]]
 

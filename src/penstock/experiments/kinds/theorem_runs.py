@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.experiments.figure import Figure
-from penstock.experiments.grid import Results, Row
 from penstock.experiments.intervals import single
 from penstock.experiments.job import Clock, Job
+from penstock.experiments.kinds.grid import Results, Row
 from penstock.experiments.page_log import Setting
 from penstock.experiments.scale import Scale
 from penstock.experiments.theorems import (

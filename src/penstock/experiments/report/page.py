@@ -11,12 +11,18 @@ from string import Template
 from typing import Any
 
 from penstock.experiments.papers import PAPERS, Paper
-from penstock.experiments.plot_theme import theme
-from penstock.experiments.plots import LAYOUT, Result, drawing_package, has_numbers, plot_spec
-from penstock.experiments.report_figures import paper_section
-from penstock.experiments.report_head import contents, headline, origin
-from penstock.experiments.report_verdicts import PaperResults, verdict_table
-from penstock.experiments.series_look import dark_colours
+from penstock.experiments.report.figure_sections import paper_section
+from penstock.experiments.report.head import contents, headline, origin
+from penstock.experiments.report.plot_theme import theme
+from penstock.experiments.report.plots import (
+    LAYOUT,
+    Result,
+    drawing_package,
+    has_numbers,
+    plot_spec,
+)
+from penstock.experiments.report.series_look import dark_colours
+from penstock.experiments.report.verdict_table import PaperResults, verdict_table
 
 
 def write_report(results: Sequence[Result], target: Path) -> None:
@@ -96,7 +102,7 @@ def _plots(result: Result) -> Iterator[dict[str, Any]]:
 
 
 def _asset(name: str) -> str:
-    return files("penstock.experiments").joinpath(name).read_text(encoding="utf-8")
+    return files("penstock.experiments.report").joinpath(name).read_text(encoding="utf-8")
 
 
 def _json_in_html(data: Any) -> str:
