@@ -14,11 +14,12 @@ import pytest
 
 from penstock.costs.published.zipf_sums import share_of_first
 from penstock.experiments.case import Case, ExperimentError
-from penstock.experiments.counting import READINGS, ReadCounter, batches_of, count
+from penstock.experiments.counting import READINGS, ReadCounter, _waits_between, batches_of, count
 from penstock.experiments.job import CaseJob
 from penstock.experiments.price import Price
 from penstock.experiments.workplace import Workplace
 from penstock.joins.meshjoin import ReadCost
+from penstock.stats import WaitHistogram
 
 DIVISOR = 20
 PRICE = Price.at(DIVISOR)
@@ -270,11 +271,17 @@ def test_neighbouring_pages_that_are_asked_for_together_are_one_read() -> None:
 
     join = Fetching()
     counter = ReadCounter(join)  # type: ignore[arg-type]
-    for pages, reads in ([[3, 1, 2, 7], 2], [[], 2], [[4], 3], [[9, 5, 7], 6]):
+    for pages, reads in ([[3, 1, 2, 7], 2], [[], 2], [[4], 3], [[9, 5, 7], 6], [[8, 8], 8]):
         found = join.fetch(np.array(pages, dtype=np.int64))
         assert found["page"].to_pylist() == pages  # as they were asked for
         assert counter.reads == reads
-    assert asked == [[3, 1, 2, 7], [], [4], [9, 5, 7]]
+    assert asked == [[3, 1, 2, 7], [], [4], [9, 5, 7], [8, 8]]
+
+
+def test_waits_are_those_of_the_rows_that_left_in_between() -> None:
+    before = WaitHistogram((5, 0, 2), longest=2)
+    after = WaitHistogram((5, 7, 4, 1), longest=3)
+    assert _waits_between(before, after) == WaitHistogram((0, 7, 2, 1), longest=3)
 
 
 def test_a_stream_comes_in_batches_for_ever_or_to_its_end(tmp_path: Path) -> None:
