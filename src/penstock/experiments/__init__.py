@@ -11,6 +11,6 @@
 | `theorems`, `page_log` | the two theorems on HYBRIDJOIN, looked for in reads that joins make |
 | `rivals/`, `rival_runs` | what people use instead, run beside the joins |
 | `shapes/`, `verdicts`, `quantities` | whether a figure shows what its paper claims, in words |
-| `workplace`, `running`, `reproducing`, `result_files` | all points, once each, resumable, in files |
+| `workplace`, `running`, `reproducing`, `result_files` | all points, once each, in files |
 | `report/` | one page with all of it, and drawings for the documentation |
 """
