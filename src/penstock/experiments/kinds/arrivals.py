@@ -103,16 +103,15 @@ class _Run:
         arrivals, at = self._arrivals, 0
         while at < len(arrivals):
             here = int(np.searchsorted(arrivals, self._now, side="right"))
-            if here <= at and not (drains and len(self._join.window)):
-                self._now = float(arrivals[at])
-                continue
-            stop = min(here, at + (1 if one_by_one else _MOST_AT_ONCE))
-            if stop > at:
+            if here > at:  # whatever has come is taken in before anything is read unasked
+                stop = min(here, at + (1 if one_by_one else _MOST_AT_ONCE))
                 self._take(self._join.push(self._batch.slice(at, stop - at)), stop - at)
                 at = stop
-            if drains:
+            elif drains and len(self._join.window):
                 self._take(self._join.advance())  # told that rows have just come, it does nothing
                 self._take(self._join.advance())
+            else:
+                self._now = float(arrivals[at])
         while drains and len(self._join.window):
             self._take(self._join.advance())
         arrived, waited = np.concatenate(self._arrived), np.concatenate(self._waited)
