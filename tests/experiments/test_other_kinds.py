@@ -89,10 +89,12 @@ def test_a_row_that_comes_alone_waits_for_one_read_of_inlj(place: Workplace) -> 
 
 @pytest.mark.usefixtures("briefly")
 @pytest.mark.parametrize("load", [0.9, 8.0])
-def test_inljs_rows_stand_in_a_queue_before_one_that_reads(place: Workplace, load: float) -> None:
-    rate = load / a_read(place)
+def test_inljs_rows_stand_in_a_queue_before_one_that_reads(
+    place: Workplace, load: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(arrivals, "_SECONDS", 0.1)
+    rate, rows = load / a_read(place), 300
     values = arriving("inlj", rate, place)
-    rows = max(int(rate * 2.0), 300)
     arrived = Bursty.at_rate(rate, streams=6, seed=CASE.seed).times(0, rows) / 1e6
     waits, free = [], 0.0
     for moment in arrived:
