@@ -73,9 +73,9 @@ def reproduce(
     clock: Annotated[
         ClockName, typer.Option(help="counted needs no idle machine; measured runs alone.")
     ] = ClockName.both,
-    folder: Annotated[
-        Path, typer.Option("--output", metavar="DIR", help="Where everything goes.")
-    ] = Path("reproduced"),
+    folder_named: Annotated[
+        str, typer.Option("--output", metavar="DIR", help="Where everything goes.")
+    ] = "reproduced",
     again: Annotated[
         bool, typer.Option("--again", help="Forget what the folder has of these, and run it anew.")
     ] = False,
@@ -96,38 +96,52 @@ def reproduce(
     ] = OutputFormat.text,
 ) -> None:
     from penstock.cli.reproduce_progress import watching
+    from penstock.experiments.case import ExperimentError
     from penstock.experiments.figure import select
     from penstock.experiments.job import CLOCKS
     from penstock.experiments.reproducing import Reproduction
-    from penstock.experiments.result_files import write_all
+    from penstock.experiments.result_files import results_in, write_all
     from penstock.experiments.scale import SCALES
 
     figures = select(ids or ["all"])
     if show:
         _list(figures, form)
         return
+    if not folder_named:
+        raise typer.BadParameter("it is empty; name a folder.", param_hint="'--output'")
     from penstock.experiments.report.plots import drawing_package
 
     drawing_package()  # before hours of work, not after them
-    clocks = CLOCKS if clock is ClockName.both else (clock.value,)
-    reproduction = Reproduction(figures, SCALES[scale.value], folder, clocks, thin)
+    folder = Path(folder_named)
+    asked = [figure.id for figure in figures]
+    failed = None
     if not only_report:
-        reproduction.prepare(again=again)
+        clocks = CLOCKS if clock is ClockName.both else (clock.value,)
+        reproduction = Reproduction(figures, SCALES[scale.value], folder, clocks, thin)
         with watching() as watcher:
-            reproduction.run(watcher)
-    everything = write_all(folder, png=png)
-    asked = {figure.id for figure in figures}
+            failed = reproduction.run(watcher, again=again)
+    elif not results_in(folder):
+        raise ExperimentError(f"there are no results in {folder}. Name their folder by --output.")
+    if failed:
+        asked = [name for name in asked if name not in failed.figures]
+    try:
+        everything = write_all(folder, png=png)
+    except OSError as error:
+        raise ExperimentError(f"cannot write {error.filename}: {error.strerror}.") from error
     results = [result for result in everything if result["id"] in asked]
     verdicts = [verdict for result in results for verdict in result["verdicts"]]
     if form is OutputFormat.json:
         print_json(verdicts)
-        return
-    _print(verdicts, folder, len(everything) - len(results))
+    elif verdicts or not failed:
+        _print(verdicts, folder, len(everything) - len(results))
+    if failed:
+        raise failed
 
 
 def _list(figures: list[Figure], form: OutputFormat) -> None:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
+    from rich.text import Text
 
     from penstock.experiments.papers import PAPERS
 
@@ -143,7 +157,8 @@ def _list(figures: list[Figure], form: OutputFormat) -> None:
     for figure in figures:
         paper = PAPERS[figure.paper]
         clocks = " ".join(figure.clocks)
-        table.add_row(figure.id, figure.figure, figure.title, clocks, paper.title)
+        cells = (figure.id, figure.figure, figure.title, clocks, paper.title)
+        table.add_row(*map(Text, cells))
     text_console().print(table)
 
 
@@ -160,6 +175,8 @@ def _print(verdicts: list[dict[str, Any]], folder: Path, others: int) -> None:
     from rich.table import Table
     from rich.text import Text
 
+    from penstock.errors import counted
+
     console = text_console()
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("id", no_wrap=True, style="bold")
@@ -168,11 +185,14 @@ def _print(verdicts: list[dict[str, Any]], folder: Path, others: int) -> None:
     table.add_column("numbers", ratio=4)
     for one in verdicts:
         said = one["said"] if not one["condition"] else f"{one['condition']}. {one['said']}"
-        verdict = Text(one["verdict"], style=_COLOURS[one["verdict"]])
-        table.add_row(one["id"], Text(one["claim"]), verdict, Text(said))
-    console.print(table)
+        verdict = Text(one["verdict"], style=_COLOURS.get(one["verdict"], ""))
+        table.add_row(Text(one["id"]), Text(one["claim"]), verdict, Text(said))
+    if verdicts:
+        console.print(table)
     counts = {name: sum(v["verdict"] == name for v in verdicts) for name in _COLOURS}
     shown = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
-    console.print(f"{len(verdicts)} claims: {shown}.", markup=False)
-    more = f" (with {others} more figures that were there)" if others else ""
-    console.print(f"{folder / 'report.html'}{more} has the plots.", markup=False)
+    ending = f": {shown}" if shown else ""
+    console.print(f"{counted(len(verdicts), 'claim')}{ending}.", markup=False)
+    more = f" (with {counted(others, 'more figure')} that {'was' if others == 1 else 'were'} there)"
+    report = folder / "report.html"
+    console.print(f"{report}{more if others else ''} has the plots.", markup=False)

@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Sequence
+import fcntl
+import math
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any
 
 from penstock.bench.machine import commit, describe
+from penstock.errors import counted
 from penstock.experiments.case import ExperimentError
+from penstock.experiments.failures import FailedRuns
 from penstock.experiments.figure import Figure
 from penstock.experiments.job import CLOCKS, Clock, Job
+from penstock.experiments.kept import Kept
 from penstock.experiments.kinds import kind_of
+from penstock.experiments.kinds.grid import Row
 from penstock.experiments.quantities import described
-from penstock.experiments.result_files import Result, write_result
-from penstock.experiments.running import Kept, Watcher, run_jobs
+from penstock.experiments.result_files import Result, results_in, write_result
+from penstock.experiments.running import Watcher, run_jobs
 from penstock.experiments.scale import Scale
 from penstock.experiments.verdicts import judge
 from penstock.experiments.workplace import Workplace
+
+_WORKPLACE = "penstock-work"
 
 
 @dataclass(frozen=True)
@@ -26,8 +36,9 @@ class Reproduction:
     """What to run, how large, by which clocks, and where everything goes.
 
     In `folder`: `points/` has a file for each run, `figures/` one for each figure,
-    `verdicts.json` and `report.html` what follows from all figures that are there. `thin` runs
-    three values of each axis: enough to see a shape.
+    `verdicts.json` and `report.html` what follows from all figures that are there, and while it
+    runs `penstock-work/` what the runs read. `thin` runs three values of each axis: enough to see
+    a shape.
     """
 
     figures: Sequence[Figure]
@@ -36,43 +47,65 @@ class Reproduction:
     clocks: Sequence[Clock] = CLOCKS
     thin: bool = False
 
-    def prepare(self, *, again: bool = False) -> None:
-        """Make the folder; with `again` forget what it has of these figures' runs."""
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise ExperimentError(f"cannot make {self.folder}: {error.strerror}.") from error
-        if again:
-            Kept(self.folder / "points").forget(self.jobs())
+    def run(self, watcher: Watcher, *, again: bool = False) -> FailedRuns | None:
+        """Run what has not been run yet, and write the figures.
 
-    def run(self, watcher: Watcher) -> list[Result]:
-        """Run what has not been run yet; the results of these figures."""
-        kept = Kept(self.folder / "points")
-        place = Workplace(self.folder / "masters")
-        run_jobs(self.jobs(), kept, place, watcher)
-        shutil.rmtree(place.folder, ignore_errors=True)
-        return [self._finish(figure, kept) for figure in self.figures]
+        With `again` the folder's runs of these figures are forgotten first. Figures of which a run
+        failed are not written; the error that says so is returned. Raises before anything is run
+        where the folder cannot be used, another run is at work in it, or the results of another
+        figure there are damaged.
+        """
+        ids = [figure.id for figure in self.figures]
+        if len(set(ids)) < len(ids):
+            twice = next(name for name in ids if ids.count(name) > 1)
+            raise ExperimentError(f"two figures are named {twice!r}; rename one of the files.")
+        jobs = self.jobs()
+        place = Workplace(self.folder / _WORKPLACE)
+        with _taken(self.folder):
+            results_in(self.folder, but=ids)
+            kept = Kept(self.folder / "points")
+            if again:
+                kept.forget(jobs)
+                place.remove()
+            place.tidy()
+            failures = run_jobs(jobs, kept, place, watcher)
+            failed = {failure.job.key for failure in failures}
+            lacking = []
+            for figure in self.figures:
+                if failed.intersection(job.key for job in self._jobs(figure)):
+                    lacking.append(figure.id)
+                else:
+                    self._finish(figure, kept)
+            place.remove()
+        return FailedRuns(failures, lacking, len(jobs)) if failures else None
 
     def jobs(self) -> list[Job]:
         """All runs that the figures need, each once."""
         found: dict[str, Job] = {}
         for figure in self.figures:
-            for job in kind_of(figure).jobs(figure, self.scale, self.clocks, thin=self.thin):
+            for job in self._jobs(figure):
                 found.setdefault(job.key, job)
         return list(found.values())
 
-    def _finish(self, figure: Figure, kept: Kept) -> Result:
+    def _jobs(self, figure: Figure) -> Sequence[Job]:
+        return kind_of(figure).jobs(figure, self.scale, self.clocks, thin=self.thin)
+
+    def _finish(self, figure: Figure, kept: Kept) -> None:
         kind = kind_of(figure)
-        # What was run by the other clock before, or for another figure, is shown too.
-        jobs = [
-            job
-            for clock in CLOCKS
-            for job in kind.jobs(figure, self.scale, [clock], thin=self.thin)
+        by_clock = {
+            clock: kind.jobs(figure, self.scale, [clock], thin=self.thin) for clock in CLOCKS
+        }
+        # What was run by the other clock before is shown too, unless it was broken off.
+        clocks = [
+            clock
+            for clock, jobs in by_clock.items()
+            if clock in self.clocks or all(kept.get(job) is not None for job in jobs)
         ]
+        jobs = [job for clock in clocks for job in by_clock[clock]]
         runs = [kept.get(job) for job in jobs]
         known = [run for run in runs if run is not None]
-        rows = kind.rows(figure, self.scale, CLOCKS, kept.values(jobs), thin=self.thin)
-        result = {
+        rows = kind.rows(figure, self.scale, clocks, kept.values(jobs), thin=self.thin)
+        result: Result = {
             "id": figure.id,
             "paper": figure.paper,
             "figure": figure.figure,
@@ -87,10 +120,62 @@ class Reproduction:
             "seconds": round(sum(run["seconds"] for run in known), 1),
             **described(figure, rows),
             "rows": rows,
-            "verdicts": judge(figure, self.scale, rows),
+            "verdicts": _with_refusals(judge(figure, self.scale, rows), rows),
         }
-        write_result(self.folder, result)
-        return result
+        write_result(self.folder, _finite(result))
+
+
+@contextmanager
+def _taken(folder: Path) -> Iterator[None]:
+    """Make the folder, and keep other runs out of it."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / _WORKPLACE).mkdir(exist_ok=True)
+        handle = os.open(folder, os.O_RDONLY)
+    except OSError as error:
+        raise ExperimentError(
+            f"cannot write to the folder {folder}: {error.strerror}. Give another by --output."
+        ) from error
+    try:
+        if not _take(handle):
+            raise ExperimentError(
+                f"another run is at work in {folder}. Wait for it, or give another folder with "
+                "--output; two that measure at once disturb each other."
+            )
+        yield
+    finally:
+        os.close(handle)
+
+
+def _take(handle: int) -> bool:
+    """Lock it, unless somebody else has; where the file system has no locks, nobody has."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def _with_refusals(verdicts: list[dict[str, Any]], rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """What could not be judged says why its points are not there."""
+    refused = [row["refused"] for row in rows if "refused" in row]
+    for verdict in verdicts:
+        if refused and verdict["verdict"] == "not judged":
+            verdict["said"] += (
+                f"; {counted(len(refused), 'point')} refused, the first: {refused[0]}"
+            )
+    return verdicts
+
+
+def _finite(value: Any) -> Any:
+    """The same with None for what JSON has no number for."""
+    if isinstance(value, dict):
+        return {name: _finite(one) for name, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _now() -> str:

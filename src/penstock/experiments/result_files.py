@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
 from penstock.experiments.case import ExperimentError
+from penstock.experiments.kept import write_whole
 from penstock.experiments.papers import PAPERS
 from penstock.experiments.report.page import write_report
 from penstock.experiments.report.plots import write_png
-from penstock.experiments.running import write_whole
 
 Result = dict[str, Any]
 Verdict = dict[str, Any]
 
+_PARTS = {
+    **dict.fromkeys(("id", "paper", "figure", "title", "scale", "measured_at"), str),
+    **dict.fromkeys(("panels", "quantities", "series", "rows", "verdicts"), list),
+    "machine": dict,
+}
+"""What every result has."""
 _ORDER = ("reproduced", "with a condition", "not reproduced", "not judged")
 
 
@@ -28,9 +34,10 @@ def write_result(folder: Path, result: Result) -> None:
     write_whole(_figures(folder) / f"{result['id']}.json", f'{head},\n "rows": [\n{rows}\n ]\n}}\n')
 
 
-def results_in(folder: Path) -> list[Result]:
-    """All figures' results that are in a folder, in the order of their ids."""
-    return [_read(path) for path in sorted(_figures(folder).glob("*.json"))]
+def results_in(folder: Path, *, but: Collection[str] = ()) -> list[Result]:
+    """All figures' results that are in a folder but for these, in the order of their ids."""
+    paths = sorted(_figures(folder).glob("*.json"))
+    return [_read(path) for path in paths if path.stem not in but]
 
 
 def write_all(folder: Path, *, png: bool = False) -> list[Result]:
@@ -82,9 +89,14 @@ def _page(results: Sequence[Result]) -> str:
 def _read(path: Path) -> Result:
     try:
         result: Result = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(result, dict):
+            raise ValueError("it is no table")
+        for name, kind in _PARTS.items():
+            if not isinstance(result.get(name), kind):
+                raise ValueError(f"it has no {name!r}")
     except (OSError, ValueError) as error:
         raise ExperimentError(
-            f"{path} cannot be read: {error}. Remove it, and run its figure again."
+            f"{path} is no figure's results: {error}. Remove it, and run its figure again."
         ) from error
     return result
 

@@ -5,180 +5,127 @@ A run that was broken off goes on where it was: what has a file is not run again
 
 from __future__ import annotations
 
-import json
-import multiprocessing
 import os
-import signal
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from collections.abc import Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager, suppress
-from datetime import datetime, timezone
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
-from penstock.bench.machine import commit
 from penstock.bench.resident import ONE_THREAD, use_one_core
-from penstock.errors import counted
 from penstock.experiments.case import ExperimentError
+from penstock.experiments.failures import Failure
 from penstock.experiments.job import Job
+from penstock.experiments.kept import Kept
+from penstock.experiments.processes import Processes, processes, tidied
 from penstock.experiments.workplace import Workplace
 
 _WAKE_SECONDS = 0.2
+
+_Done = tuple[dict[str, Any], float]
+"""The values of a job, and its seconds."""
 
 
 class Watcher(Protocol):
     """Who looks on while jobs run."""
 
-    def begins(self, phase: str, weight: float) -> None:
-        """A phase of so much work begins."""
+    def begins(self, phase: str, weight: float, jobs: int) -> None:
+        """A phase of so much work, in so many jobs, begins."""
 
     def does(self, job: str) -> None:
         """This was begun."""
 
     def has_done(self, weight: float) -> None:
-        """So much of the phase's work is done."""
+        """One more job, so much of the phase's work, is done."""
+
+    def waits(self) -> None:
+        """Some time has passed."""
 
 
-class Kept:
-    """Results of jobs in a folder, a file each."""
+def run_jobs(
+    jobs: Sequence[Job], kept: Kept, place: Workplace, watcher: Watcher
+) -> tuple[Failure, ...]:
+    """Run those jobs that have no result yet, counted ones first; those that failed.
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._known: dict[str, dict[str, Any]] = {}
-
-    def get(self, job: Job) -> dict[str, Any] | None:
-        """The whole file's content, or None; a file that is not whole is no file."""
-        if job.key not in self._known:
-            try:
-                self._known[job.key] = json.loads(self._path(job).read_text(encoding="utf-8"))
-            except (OSError, ValueError):
-                return None
-        return self._known[job.key]
-
-    def put(self, job: Job, values: dict[str, Any], seconds: float) -> None:
-        content = {
-            "job": str(job),
-            "clock": job.clock,
-            "measured_at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-            "commit": commit(Path(__file__).parent),
-            "seconds": round(seconds, 2),
-            "values": values,
-        }
-        write_whole(self._path(job), json.dumps(content, indent=1) + "\n")
-        self._known[job.key] = content
-
-    def forget(self, jobs: Iterable[Job]) -> None:
-        """Remove the results of these, if there are any."""
-        for job in jobs:
-            self._known.pop(job.key, None)
-            self._path(job).unlink(missing_ok=True)
-
-    def values(self, jobs: Iterable[Job]) -> Mapping[str, dict[str, Any]]:
-        """The values of those that were run, by key."""
-        found = ((job.key, self.get(job)) for job in jobs)
-        return {key: kept["values"] for key, kept in found if kept is not None}
-
-    def _path(self, job: Job) -> Path:
-        return self._folder / f"{job.key}.json"
-
-
-def write_whole(path: Path, text: str) -> None:
-    """The file as it was, or with all of this text."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        part.write_text(text, encoding="utf-8")
-        part.replace(path)
-    finally:
-        with suppress(OSError):
-            part.unlink(missing_ok=True)
-
-
-def run_jobs(jobs: Sequence[Job], kept: Kept, place: Workplace, watcher: Watcher) -> None:
-    """Run those jobs that have no result yet; counted ones first.
-
-    One that fails does not stop the others; the first failure is raised when all have run.
+    One that fails does not stop the others.
     """
     todo = {job.key: job for job in jobs if kept.get(job) is None}
-    failed: list[tuple[Job, Exception]] = []
-    for clock, workers in (("counted", os.cpu_count() or 1), ("measured", 1)):
+    failed: list[Failure] = []
+    for clock, workers in (("counted", _cores()), ("measured", 1)):
         phase = [job for job in todo.values() if job.clock == clock]
         if phase:
-            watcher.begins(clock, sum(job.weight for job in phase))
+            watcher.begins(clock, sum(job.weight for job in phase), len(phase))
             failed += _run_phase(phase, min(workers, len(phase)), kept, place, watcher)
-    if failed:
-        job, error = failed[0]
-        raise ExperimentError(
-            f"{counted(len(failed), 'point')} of {len(todo):,} failed; the first is “{job}”: "
-            f"{error!r}. The others are kept."
-        ) from error
+    return tuple(failed)
+
+
+def _cores() -> int:
+    """Those that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def _run_phase(
     jobs: list[Job], workers: int, kept: Kept, place: Workplace, watcher: Watcher
-) -> list[tuple[Job, Exception]]:
-    """Run these side by side; those that failed, and why."""
-    failed: list[tuple[Job, Exception]] = []
+) -> list[Failure]:
+    """Run these side by side; those that failed."""
+    failed: list[Failure] = []
     # The longest begin first, so that at the end no process waits long for another.
     waiting = sorted(jobs, key=lambda job: -job.weight)[::-1]
-    with _pool(workers) as pool:
-        running: dict[Future[tuple[dict[str, Any], float]], Job] = {}
+    with processes(workers, place.temporary) as pool:
+        running: dict[Future[_Done], Job] = {}
         while waiting or running:
             while waiting and len(running) < workers:
-                job = waiting.pop()
-                watcher.does(str(job))
-                running[pool.submit(_run_one, job, place)] = job
+                watcher.does(str(waiting[-1]))
+                _begin_next(waiting, pool, place, running)
             done, _ = wait(running, timeout=_WAKE_SECONDS, return_when=FIRST_COMPLETED)
-            for future in done:
+            broken = [future for future in done if _is_broken(future)]
+            for future in done.difference(broken):
                 job = running.pop(future)
-                try:
-                    values, seconds = future.result()
-                except BrokenProcessPool as error:
-                    raise ExperimentError(
-                        f"the process that ran “{job}” was ended from outside, for want of memory "
-                        "perhaps. Run the same command again: what is done is kept."
-                    ) from error
-                except Exception as error:  # noqa: BLE001 - told when all the others are done
-                    failed.append((job, error))
+                error = future.exception()
+                if error is None:
+                    kept.put(job, *future.result())
+                elif isinstance(error, Exception):
+                    failed.append(Failure(job, error))
                 else:
-                    kept.put(job, values, seconds)
+                    raise error
                 watcher.has_done(job.weight)
+            if broken:
+                _say_ended(list(running.values()), broken[0].exception())
+            watcher.waits()
     return failed
 
 
-@contextmanager
-def _pool(workers: int) -> Iterator[ProcessPoolExecutor]:
-    """Processes of their own, one thread each; ended at once when this is left early."""
-    before = {name: os.environ.get(name) for name in ONE_THREAD}
-    os.environ.update(ONE_THREAD)  # libraries look when they are imported
-    context = multiprocessing.get_context("spawn")
-    known = set(multiprocessing.active_children())
+def _begin_next(
+    waiting: list[Job], pool: Processes, place: Workplace, running: dict[Future[_Done], Job]
+) -> None:
+    job = waiting.pop()
     try:
-        with ProcessPoolExecutor(workers, context, _begin, (workers == 1,)) as pool:
-            try:
-                yield pool
-            except BaseException:
-                for process in set(multiprocessing.active_children()) - known:
-                    process.kill()
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
+        running[pool.submit(_run_one, job, place)] = job
+    except BrokenProcessPool as error:
+        _say_ended([*running.values(), job], error)
 
 
-def _begin(alone: bool) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is told, and ends this one
-    if alone:
+def _is_broken(future: Future[_Done]) -> bool:
+    return isinstance(future.exception(), BrokenProcessPool)
+
+
+def _say_ended(running: Sequence[Job], error: BaseException | None) -> NoReturn:
+    names = " or ".join(f"“{job}”" for job in running)
+    raise ExperimentError(
+        f"the process that ran {names} was ended from outside, for want of memory perhaps. Run "
+        "the same command again: what is done is kept. If this ends it again, there is too little "
+        "memory for it here: choose a smaller scale, or leave its figure out."
+    ) from error
+
+
+def _run_one(job: Job, place: Workplace) -> _Done:
+    if job.clock == "measured":
+        # The one before may have helped itself to more.
         use_one_core()
-
-
-def _run_one(job: Job, place: Workplace) -> tuple[dict[str, Any], float]:
+        os.environ.update(ONE_THREAD)
     before = time.perf_counter()
-    values = job.run(place)
+    with tidied():
+        values = job.run(place)
     return values, time.perf_counter() - before

@@ -1,9 +1,14 @@
-"""Where experiments run: page files that are made once and shared by processes, and a cache."""
+"""Where experiments run: page files that are made once and shared by processes, and a cache.
+
+All of it is in one folder, which goes when the run has come to its end. A run that was broken off
+leaves it: page files appear whole or not at all, and the next run reads those that are there.
+"""
 
 from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -27,6 +32,18 @@ class Workplace:
     """A folder of page files, named by what is in them."""
 
     folder: Path
+
+    @property
+    def temporary(self) -> Path:
+        """For what is nobody's after the process that made it."""
+        return self.folder / "temporary"
+
+    def tidy(self) -> None:
+        """Remove what processes that were killed have left; nobody else may be at work here."""
+        shutil.rmtree(self.temporary, ignore_errors=True)
+
+    def remove(self) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
 
     def stream(self, case: Case) -> Workload:
         return case.stream(self.folder)
