@@ -43,7 +43,7 @@ EXPECTED = {
 class Nobody:
     """Looks away."""
 
-    def begins(self, phase: str, weight: float) -> None:
+    def begins(self, phase: str, weight: float, jobs: int) -> None:
         pass
 
     def does(self, job: str) -> None:
@@ -52,14 +52,16 @@ class Nobody:
     def has_done(self, weight: float) -> None:
         pass
 
+    def waits(self) -> None:
+        pass
+
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
     folder = tmp_path_factory.mktemp("reproduced")
     figures = [find(name) for name in FIGURES]
     run = Reproduction(figures, SCALES["small"], Path(folder), ("counted",), thin=True)
-    run.prepare()
-    run.run(Nobody())
+    assert run.run(Nobody()) is None
     return {result["id"]: result for result in results_in(folder)}
 
 
