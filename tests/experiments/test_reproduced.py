@@ -1,7 +1,7 @@
 """The papers' figures at small scale, thinned: what is counted shows what is reported.
 
-These are a few of each kind of all figures (`penstock reproduce all --clock counted`). Counts do not
-depend on the machine, so that verdicts can be expected.
+These are a few of each kind of all figures (`penstock reproduce all --clock counted`). Counts do
+not depend on the machine, so that verdicts can be expected.
 """
 
 from __future__ import annotations

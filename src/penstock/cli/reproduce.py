@@ -24,8 +24,8 @@ reproduced, reproduced with a condition, or not, each with its numbers.
 What is done is kept in the output folder, point by point: the same command goes on where it \
 stopped.
 
-[bold]--scale small[/bold] divides R and memory by twenty. [bold]paper[/bold] has the papers' sizes, and \
-takes hours.
+[bold]--scale small[/bold] divides R and memory by twenty. [bold]paper[/bold] has the papers' \
+sizes, and takes hours.
 """
 EXAMPLES = """
 [bold]Examples[/bold]
