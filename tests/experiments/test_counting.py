@@ -15,8 +15,11 @@ import pytest
 from penstock.costs.published.zipf_sums import share_of_first
 from penstock.experiments.case import Case, ExperimentError
 from penstock.experiments.counting import READINGS, ReadCounter, _waits_between, batches_of, count
-from penstock.experiments.job import CaseJob
+from penstock.experiments.figure import find
+from penstock.experiments.job import CLOCKS, CaseJob
+from penstock.experiments.kinds import grid
 from penstock.experiments.price import Price
+from penstock.experiments.scale import SCALES
 from penstock.experiments.workplace import Workplace
 from penstock.joins.meshjoin import ReadCost
 from penstock.stats import WaitHistogram
@@ -183,6 +186,14 @@ def test_five_readings_as_long_as_the_case_says(counted: Run) -> None:
     longer = counted(replace(SMALL, windows=(2.0, 8.0)))
     wanted = 8.0 * mean(longer, "window_capacity_rows")
     assert mean(longer, "counted_rows") == pytest.approx(wanted, rel=0.04)
+
+
+def test_fewer_readings_are_as_long_as_the_others(counted: Run, place: Workplace) -> None:
+    values = CaseJob("counted", SMALL, DIVISOR, readings=2).run(place)
+    assert values["stream_rows_per_read"]["readings"] == 2
+    wanted = 2.0 / READINGS * mean(counted(SMALL), "counted_rows")
+    assert mean(values, "counted_rows") == pytest.approx(wanted, rel=0.05)
+    assert {job.readings for job in grid.jobs(find("004-7e"), SCALES["small"], CLOCKS)} == {3}
 
 
 def test_the_same_case_has_the_same_counts(counted: Run, place: Workplace) -> None:

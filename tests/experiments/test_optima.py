@@ -146,4 +146,36 @@ def test_without_runs_there_are_no_values() -> None:
 def test_jobs_are_those_of_the_grid() -> None:
     wanted = {job.key for job in grid.jobs(FIGURE, SMALL, ["counted"])}
     assert {job.key for job in optima.jobs(FIGURE, SMALL, ["counted"])} == wanted
-    assert len(wanted) == 5 * 10
+    assert len(wanted) == 2 * 5 * 8
+
+
+def test_lines_without_a_buffer_stand_beside_best_and_default_once_a_budget() -> None:
+    figure = find("001-7")
+    values = {"priced_rows_per_second": single(9.0), "bound_priced_rows_per_second": single(10.0)}
+    results = {
+        job.key: values
+        for point in grid.points(figure, SMALL, ["counted"])
+        if point.series.name == "rootjoin"
+        for job in point.jobs.values()
+    }
+    rows = optima.rows(figure, SMALL, ["counted"], results)
+    of_panel = [row for row in rows if row["panel"] == "order=unsorted"]
+    assert [row["series"] for row in of_panel] == [
+        *["best", "default"] * 5,
+        *["rootjoin"] * 5,
+        *["read-bound"] * 5,
+    ]
+    assert {row["y"] for row in rows} == {None}
+    assert set(line(of_panel, "read-bound", "priced_rows_per_second").values()) == {10.0}
+
+
+def test_waits_are_those_of_the_nearest_buffer() -> None:
+    def rate(budget: float, buffer: float) -> dict[str, float]:
+        return {
+            "priced_rows_per_second": hill(1_400_000.0)(buffer),
+            "wait_rows_p50": buffer,
+        }
+
+    rows = rows_for(PAPER, rate)
+    assert set(line(rows, "best", "wait_rows_p50").values()) == {1_350_000.0}
+    assert set(line(rows, "default", "wait_rows_p50").values()) == {930_000.0}

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from penstock.errors import MissingPackageError, OptionError
+from penstock.experiments.intervals import single
 from penstock.experiments.report.plot_axes import number_labels, round_ticks, value_axis
 from penstock.experiments.report.plots import fitted, plot_spec, write_png
 from penstock.experiments.report.series_look import dark_colours, looks
@@ -166,6 +167,26 @@ def test_surfaces_of_several_series_are_panels(made_up: dict[str, Result]) -> No
         for panel in ("R sorted by frequency", "R unsorted")
     }
     assert spec["columns"] == 2
+
+
+def test_what_is_the_same_for_all_cells_stands_under_the_panels_name(
+    made_up: dict[str, Result],
+) -> None:
+    result = made_up["surface"]
+    result["series"].append({"name": "rootjoin", "label": "ROOTJOIN", "flat": True})
+    result["rows"] += [
+        {**row, "series": "rootjoin", "values": {"stream_rows_per_read": single(1_234_567.0)}}
+        for row in result["rows"]
+    ]
+    cells = [(row["x"], row["y"]) for row in drawn(plot_spec(result, "stream_rows_per_read"))]
+    spec = plot_spec(result, "stream_rows_per_read")
+    assert {row["panel"] for row in drawn(spec)} == {
+        "R sorted by frequency\nROOTJOIN: 1.235 M",
+        "R unsorted\nROOTJOIN: 1.235 M",
+    }
+    assert len(cells) == len(result["rows"]) / 2
+    assert spec["facet"]["header"]["labelExpr"] == r"split(datum.label, '\n')"
+    assert vl_convert.vegalite_to_svg(spec).count(">ROOTJOIN: 1.235 M<") == 2
 
 
 def test_marks_of_lines_of_bars_and_of_many_points(made_up: dict[str, Result]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -33,6 +34,27 @@ def test_every_order_has_its_customer_and_a_third_of_customers_none(tpch: TpchOr
     buyers = np.unique(orders_of(tpch)["o_custkey"].to_numpy())
     assert (buyers % 3 != 0).all()
     assert len(buyers) == 1_000
+
+
+def test_by_frequency_customers_who_order_come_first(tpch: TpchOrders) -> None:
+    sorted_ = replace(tpch, order="by-frequency")
+    buyers = orders_of(sorted_)["o_custkey"].to_numpy()
+    assert sorted(set(buyers)) == list(range(1, 1_001))
+    customers = sorted_.master_table()
+    assert customers["c_custkey"].to_pylist() == list(range(1, 1_501))
+    # The same customers under other numbers, and each order has the one it had.
+    names = customers["c_name"].to_numpy()
+    assert sorted(names) == sorted(tpch.master_table()["c_name"].to_numpy())
+    before = tpch.master_table()["c_name"].to_numpy()[orders_of(tpch)["o_custkey"].to_numpy() - 1]
+    assert (names[buyers - 1] == before).all()
+    for start, stop in ((0, 0), (998, 1_003), (1_000, 1_000), (1_001, 1_500), (3, 4), (4, 5)):
+        assert sorted_.master_rows(start, stop).equals(
+            customers.slice(start, stop - start).combine_chunks().to_batches()[0]
+            if start < stop
+            else sorted_.master_rows(7, 7)
+        )
+    with pytest.raises(WorkloadError, match="order is 'as-they-are' or"):
+        TpchOrders(tpch.cache, order="backwards")  # type: ignore[arg-type]
 
 
 def test_event_times_fall_on_the_order_date_and_spread_over_it(tpch: TpchOrders) -> None:

@@ -61,6 +61,18 @@ def test_stream_and_master_come_from_the_same_places() -> None:
     assert np.corrcoef(by_degree, of_master)[0, 1] > 0.99
 
 
+def test_by_frequency_the_longitude_with_most_reports_comes_first() -> None:
+    plain = WeatherReports(reports=200_000)
+    ranked = WeatherReports(reports=200_000, order="by-frequency")
+    stream = np.bincount(ranked.rows(0, 200_000)["longitude"].to_numpy(), minlength=36_001)
+    parts = np.add.reduceat(stream, np.arange(0, 36_001, 4_000))
+    assert (parts[1:] <= 1.1 * parts[:-1]).all()
+    assert parts[0] > 5 * parts[-2]
+    # The same places under other numbers.
+    one, other = (np.sort(w.matches()) for w in (plain, ranked))
+    assert np.abs(one - other).max() <= 2
+
+
 def test_earlier_reports_are_earlier() -> None:
     workload = WeatherReports(reports=1_000)
     first = workload.rows(0, 1)["reported_at"].cast(pa.int64())[0].as_py()
@@ -84,6 +96,7 @@ def test_a_station_stays_where_it_is() -> None:
     [
         {"reports": 0},
         {"stations": 0},
+        {"order": "unsorted"},
         {"starts_at": datetime(2025, 1, 1, tzinfo=timezone.utc)},
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 
 import pyarrow as pa
@@ -30,15 +31,17 @@ MADE: dict[str, Workload] = {
     ),
     "sales:abrupt": SalesStream(10_000, missing=1.0, drift=AbruptDrift((70_000,))),
     "weather": WeatherReports(reports=50_000),
+    "weather:by-frequency": WeatherReports(reports=50_000, order="by-frequency"),
     "weather:bursty": WeatherReports(reports=50_000, stations=10, arrivals=Bursty(streams=2)),
 }
 
 
-@pytest.fixture(params=[*MADE, "tpch"])
+@pytest.fixture(params=[*MADE, "tpch", "tpch:by-frequency"])
 def workload(request: pytest.FixtureRequest) -> Workload:
-    if request.param == "tpch":
-        return request.getfixturevalue("tpch")
-    return MADE[request.param]
+    if request.param in MADE:
+        return MADE[request.param]
+    tpch = request.getfixturevalue("tpch")
+    return tpch if request.param == "tpch" else replace(tpch, order="by-frequency")
 
 
 def cut(edges: list[int], rows: Callable[[int, int], pa.RecordBatch]) -> pa.Table:

@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from penstock.errors import PenstockError
 from penstock.joins.names import NAMES, named
@@ -33,7 +33,8 @@ class Case:
         options: of the join's plan, as sorted pairs.
         workload: "sales" (the papers' common data), "tpch" or "weather".
         rows: of R; TPC-H's customers.
-        skew, order, missing: of the sales.
+        skew, missing: of the sales.
+        order: of R, "unsorted" (by key, where keys say something) or "by-frequency".
         drift_every: stream rows after which another part of R is the hot one; None: never.
         budget: bytes.
         page_bytes: of the page file.
@@ -84,9 +85,9 @@ class Case:
     def stream(self, cache: Path) -> Workload:
         """The stream and its master; files that a generator makes are kept in `cache`."""
         if self.workload == "tpch":
-            return TpchOrders(cache, scale=self.rows / 150_000)
+            return TpchOrders(cache, scale=self.rows / 150_000, order=self._order)
         if self.workload == "weather":
-            return WeatherReports(reports=self.rows, seed=self.seed)
+            return WeatherReports(reports=self.rows, seed=self.seed, order=self._order)
         drift = None
         if self.drift_every is not None:
             changes = (self.drift_every * (n + 1) for n in range(_CHANGES))
@@ -102,9 +103,16 @@ class Case:
         )
 
     @property
+    def _order(self) -> Literal["as-they-are", "by-frequency"]:
+        """Of data with an order of its own."""
+        return "by-frequency" if self.order == "by-frequency" else "as-they-are"
+
+    @property
     def master_name(self) -> str:
         """Cases of the same name read the same page file."""
-        return f"{self.workload}-{self.rows}-{self.page_bytes}-{self.seed}"
+        # Sales are drawn in the order that is asked for; R is the same.
+        order = "" if self.workload == "sales" else f"-{self._order}"
+        return f"{self.workload}-{self.rows}{order}-{self.page_bytes}-{self.seed}"
 
     @property
     def key(self) -> str:

@@ -81,6 +81,7 @@ def count(
     stream: Workload,
     price: Price,
     *,
+    readings: int = READINGS,
     costs: UnitCosts | None = None,
     progress: Progress = lambda _: None,
 ) -> dict[str, Any]:
@@ -88,6 +89,7 @@ def count(
 
     The clock runs only while the join is pushed to. Rates by the clock are there for every case,
     and mean something only if nothing else ran. With `costs` our own model also says a rate.
+    Readings are as long however many there are.
     """
     join = case.plan().build(master, stream.schema, on=[(stream.key, stream.master_key)])
     counter, watch = ReadCounter(join), Stopwatch()
@@ -116,11 +118,11 @@ def count(
     each, most_each = during * window / READINGS, during * window * _MOST_WINDOWS / READINGS
     if not during:
         each = most_each = _WITHOUT_WINDOW / READINGS
-    whole = max(before * window + READINGS * each, 1.0)
+    whole = max(before * window + readings * each, 1.0)
     settled = push_until(before * window, most_before)
     observer = WindowObserver(join, watch)
     tallies = [settled]
-    for number in range(READINGS):
+    for number in range(readings):
         waited = settled.stats.rows_in - settled.stats.cache_hits
         tallies.append(
             push_until(waited + (number + 1) * each, settled.rows + (number + 1) * most_each)

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from penstock.errors import BudgetError, PenstockError
 from penstock.experiments.case import Case
-from penstock.experiments.counting import count
+from penstock.experiments.counting import READINGS, count
 from penstock.experiments.price import Price
 from penstock.experiments.workplace import Workplace
 
@@ -46,10 +46,11 @@ class Job(ABC):
 
 @dataclass(frozen=True)
 class CaseJob(Job):
-    """A join on its case. `divisor` is the scale's, for prices."""
+    """A join on its case. `divisor` is the scale's, for prices, and so are `readings`."""
 
     case: Case
     divisor: int
+    readings: int = READINGS
     calibrated: bool = False
 
     @property
@@ -76,7 +77,9 @@ class CaseJob(Job):
 
                     on = [(stream.key, stream.master_key)]
                     costs = calibrate(master, stream.schema, on=on, budget=self.case.budget)
-                values = count(self.case, master, stream, price, costs=costs)
+                values = count(
+                    self.case, master, stream, price, readings=self.readings, costs=costs
+                )
             except PenstockError as error:
                 return {"refused": str(error)}
             if costs is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from penstock.experiments.figure import Axis, Figure
+from penstock.experiments.figure import Axis, Figure, Series
 from penstock.experiments.kinds.grid import QUANTITIES, Row, panel_name
 from penstock.experiments.models import MODELS
 from penstock.experiments.rivals import TITLES
@@ -72,13 +72,30 @@ def described(figure: Figure, rows: Sequence[Row]) -> dict[str, Any]:
             for name in wanted
             for label, clock, log in [words_of(name, figure.kind)]
         ],
-        "series": [
-            {"name": series.name, "label": series.label or label_of(series.join, series.derived)}
-            for series in figure.series
-            if series.name in names
-        ]
-        or [{"name": name, "label": name} for name in sorted(names)],
+        "series": _series(figure, names),
     }
+
+
+def _series(figure: Figure, names: set[str]) -> list[dict[str, Any]]:
+    """Those that have rows; where the figure has no series of a name, the name is its label."""
+    by_name = {series.name: series for series in figure.series}
+    known = [name for name in by_name if name in names]
+    described = []
+    for name in [*sorted(names.difference(known)), *known]:
+        series = by_name.get(name)
+        label = name
+        if series is not None:
+            label = series.label or label_of(series.join, series.derived)
+        described.append({"name": name, "label": label, **_flatness(figure, series)})
+    return described
+
+
+def _flatness(figure: Figure, series: Series | None) -> dict[str, Any]:
+    """Said of a series that is the same for all of two axes."""
+    behind = series
+    if series is not None and series.of is not None:
+        behind = figure.series_named(series.of)
+    return {"flat": True} if figure.y and behind is not None and behind.flat else {}
 
 
 def label_of(join: str, derived: str | None = None) -> str:

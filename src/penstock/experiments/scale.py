@@ -15,13 +15,13 @@ class Scale:
         name: as on the command line.
         divisor: of rows, budgets and buffers.
         batch_rows: stream rows that are pushed at a time.
-        patience: by how much the runs may be shortened: 1 is the full length.
+        readings: of each point, all of the same length.
     """
 
     name: str
     divisor: int
     batch_rows: int
-    patience: float = 1.0
+    readings: int = 5
 
     def down(self, number: int) -> int:
         """A number of rows or bytes at this scale.
@@ -32,7 +32,7 @@ class Scale:
         return max(round(number / self.divisor), 1)
 
 
-SCALES = {
-    "small": Scale("small", divisor=20, batch_rows=1_024),
+SCALES: dict[str, Scale] = {
+    "small": Scale("small", divisor=20, batch_rows=1_024, readings=3),
     "paper": Scale("paper", divisor=1, batch_rows=16_384),
 }

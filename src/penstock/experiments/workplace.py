@@ -80,13 +80,15 @@ class Workplace:
 
 
 @lru_cache(maxsize=1)
-def _table(workload: str, rows: int, seed: int, cache: Path) -> pa.Table:
+def _table(workload: str, rows: int, order: str, seed: int, cache: Path) -> pa.Table:
     """R of the last case: the next one of the same process often has the same."""
-    return Case(join="inlj", workload=workload, rows=rows, seed=seed).stream(cache).master_table()
+    case = Case(join="inlj", workload=workload, rows=rows, order=order, seed=seed)
+    return case.stream(cache).master_table()
 
 
 def _in_memory(case: Case, cache: Path) -> MemoryMaster:
-    table = _table(case.workload, case.rows, case.seed, cache)
+    order = "unsorted" if case.workload == "sales" else case.order
+    table = _table(case.workload, case.rows, order, case.seed, cache)
     row = table.nbytes / max(table.num_rows, 1)
     key = case.stream(cache).master_key
     return MemoryMaster(table, key, page_rows=max(round(case.page_bytes / row), 1))

@@ -114,6 +114,12 @@ def check_range(start: int, stop: int, end: int | None, whose: str) -> None:
         )
 
 
+def check_order(order: str) -> None:
+    """Raise unless keys can be numbered so: as they are, or anew, the most frequent first."""
+    if order not in ("as-they-are", "by-frequency"):
+        raise WorkloadError(f"order is 'as-they-are' or 'by-frequency', not {order!r}.")
+
+
 def timestamps(microseconds: npt.NDArray[np.int64]) -> pa.Array:
     """Microseconds since 1970 as timestamp[us], without copying."""
     return pa.array(microseconds).view(pa.timestamp("us"))

@@ -10,6 +10,7 @@ import tempfile
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -17,12 +18,21 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock.errors import PenstockError
-from penstock.streams.base import Recipe, Workload, WorkloadError, check_range, timestamps
+from penstock.streams.base import (
+    Recipe,
+    Workload,
+    WorkloadError,
+    check_order,
+    check_range,
+    timestamps,
+)
 
 _PROGRAM = "tpchgen-cli"
 _SORTED_AT_ONCE = 4_000_000  # orders in memory while they are put in order of date
 _GROUP_ROWS = 65_536
 _DAY_US = 86_400_000_000
+_IDLE = 3
+"""Customers whose number it divides never order: so TPC-H has it."""
 
 
 class GeneratorError(PenstockError, RuntimeError):
@@ -48,14 +58,19 @@ class TpchOrders(Recipe, Workload):
         Folder for the Parquet files, one subfolder for each scale factor.
     scale
         TPC-H scale factor, 0.001 or more.
+    order
+        `"as-they-are"`, or `"by-frequency"`: customers are numbered anew, those who order first,
+        so that R in key order is in order of access frequency.
     """
 
     cache: str | os.PathLike[str]
     scale: float = 1.0
+    order: Literal["as-they-are", "by-frequency"] = "as-they-are"
 
     def __post_init__(self) -> None:
         if not 0.001 <= self.scale < float("inf"):
             raise WorkloadError(f"TPC-H scale factors start at 0.001; scale is {self.scale}.")
+        check_order(self.order)
 
     @property
     def key(self) -> str:
@@ -88,14 +103,39 @@ class TpchOrders(Recipe, Workload):
     def rows(self, start: int, stop: int) -> pa.RecordBatch:
         """Orders start … stop - 1, in order of date and number."""
         check_range(start, stop, self.num_rows, f"the orders of scale factor {self.scale:g}")
-        return self._orders.rows(start, stop)
+        rows = self._orders.rows(start, stop)
+        if self.order == "as-they-are":
+            return rows
+        at = rows.schema.get_field_index(self.key)
+        numbers = rows.column(at).to_numpy()
+        return rows.set_column(at, rows.schema.field(at), pa.array(numbers - numbers // _IDLE))
 
     def master_rows(self, start: int, stop: int) -> pa.RecordBatch:
         """Customers start … stop - 1, in order of number."""
-        check_range(
-            start, stop, self.num_master_rows, f"the customers of scale factor {self.scale:g}"
+        total = self.num_master_rows
+        check_range(start, stop, total, f"the customers of scale factor {self.scale:g}")
+        if self.order == "as-they-are":
+            return self._customers.rows(start, stop)
+        buyers = total - total // _IDLE
+        rows = pa.concat_batches(
+            [
+                self._one_kind(min(start, buyers), min(stop, buyers), buying=True),
+                self._one_kind(max(start - buyers, 0), max(stop - buyers, 0), buying=False),
+            ]
         )
-        return self._customers.rows(start, stop)
+        numbers = pa.array(np.arange(start + 1, stop + 1))
+        return rows.set_column(0, rows.schema.field(self.master_key), numbers)
+
+    def _one_kind(self, start: int, stop: int, *, buying: bool) -> pa.RecordBatch:
+        """Rows start … stop - 1 of the customers who order, or of those who never do."""
+        if start == stop:
+            return self._customers.rows(0, 0)
+        if buying:
+            first, last = start + start // 2, stop + (stop - 1) // 2
+        else:
+            first, last = _IDLE * start + 2, _IDLE * stop
+        is_buying = np.arange(first + 1, last + 1) % _IDLE != 0
+        return self._customers.rows(first, last).filter(pa.array(is_buying == buying))
 
     def generate(self) -> Path:
         """Make the files unless they are there; the folder that has them."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,7 @@ from penstock.streams.base import (
     Recipe,
     Workload,
     WorkloadError,
+    check_order,
     check_range,
     spans,
     timestamps,
@@ -104,6 +105,9 @@ class WeatherReports(Recipe, Workload):
         Every other choice.
     starts_at
         Event time zero (UTC, without time zone); R's reports are of the 120 days before.
+    order
+        `"as-they-are"`, or `"by-frequency"`: `longitude` is a rank instead, 0 for the one with most
+        reports, so that R in key order is in order of access frequency.
 
     >>> workload = WeatherReports(reports=100_000)
     >>> workload.rows(7, 9) == pa.concat_batches([workload.rows(7, 8), workload.rows(8, 9)])
@@ -115,6 +119,7 @@ class WeatherReports(Recipe, Workload):
     arrivals: Arrivals = field(default_factory=ConstantRate)
     seed: int = 7
     starts_at: datetime = datetime(2025, 12, 1)
+    order: Literal["as-they-are", "by-frequency"] = "as-they-are"
 
     def __post_init__(self) -> None:
         if self.reports < 1 or self.stations < 1:
@@ -126,6 +131,7 @@ class WeatherReports(Recipe, Workload):
             raise WorkloadError(
                 f"starts_at is UTC without a time zone; it is {self.starts_at.isoformat()}."
             )
+        check_order(self.order)
 
     @property
     def key(self) -> str:
@@ -222,6 +228,11 @@ class WeatherReports(Recipe, Workload):
         shares = np.concatenate(
             (rate / rate.sum() * (1 - _AT_SEA), np.full(LONGITUDES, _AT_SEA / LONGITUDES))
         )
+        if self.order == "by-frequency":
+            of_longitude = np.bincount(longitude, weights=shares, minlength=LONGITUDES)
+            ranks = np.empty(LONGITUDES, np.int32)
+            ranks[np.argsort(-of_longitude, kind="stable")] = np.arange(LONGITUDES)
+            longitude = ranks[longitude]
         order = np.argsort(longitude, kind="stable")
         ends = np.floor(np.cumsum(shares[order]) * self.reports).astype(np.int64)
         ends[-1] = self.reports

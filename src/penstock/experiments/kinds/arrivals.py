@@ -31,7 +31,9 @@ from penstock.streams import Bursty, SalesStream
 
 _SECONDS, _LEAST_ROWS = 160.0, 8_000
 """How long rows arrive, and how many at least."""
-_MOST_ONE_BY_ONE = 20_000
+_MOST_ONE_BY_ONE = 10_000
+_WINDOWS = 3.0
+"""Windows of stream rows, at least, of a join that waits for them: one fills it, one is counted."""
 _COUNTED_FROM, _COUNTED_TO = 0.4, 0.8
 """Rows that are counted, as parts of all: those before find an empty window, and those that wait
 with the last ones are not followed by others."""
@@ -67,7 +69,7 @@ class Arriving(Job):
             one_by_one = self.case.join == "inlj"
             rows = max(int(self.rows_per_second * _SECONDS), _LEAST_ROWS)
             if waits_for_rows:
-                rows = max(rows, 5 * int(join.window.limit / join.window.row_nbytes))
+                rows = max(rows, int(_WINDOWS * join.window.limit / join.window.row_nbytes))
             if one_by_one:
                 rows = min(rows, _MOST_ONE_BY_ONE)
             run = _Run(join, stream, Price.slowed(self.divisor), rows)
@@ -149,15 +151,7 @@ def rows(
     for point, rate, job in _all(figure, scale, clocks, thin=thin):
         values = results.get(job.key)
         if values is not None:
-            found.append(
-                {
-                    "series": point.series.name,
-                    "panel": point.panel,
-                    "x": rate,
-                    "y": None,
-                    "values": dict(values),
-                }
-            )
+            found.append(grid.row_of(point.series.name, rate, values, panel=point.panel))
     return found
 
 

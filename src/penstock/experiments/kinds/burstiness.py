@@ -12,7 +12,7 @@ import numpy as np
 from penstock.experiments.figure import Figure
 from penstock.experiments.intervals import single
 from penstock.experiments.job import Clock, Job
-from penstock.experiments.kinds.grid import Results, Row
+from penstock.experiments.kinds.grid import Results, Row, row_of
 from penstock.experiments.scale import Scale
 from penstock.experiments.workplace import Workplace
 from penstock.streams import Bursty
@@ -59,12 +59,8 @@ def rows(
         least = single(values["least_rows_per_step"])
         for stretch, variation in zip(_STRETCHES, values["variation"], strict=True):
             shown = {"variation": single(variation), "least_rows_per_step": least}
-            found.append(_row(_NAMES[job.as_published], stretch, shown))
+            found.append(row_of(_NAMES[job.as_published], stretch, shown))
             if not job.as_published:
                 alone = values["variation"][0] / sqrt(stretch)
-                found.append(_row("independent", stretch, {"variation": single(alone)}))
+                found.append(row_of("independent", stretch, {"variation": single(alone)}))
     return found
-
-
-def _row(series: str, stretch: int, values: dict[str, Any]) -> Row:
-    return {"series": series, "panel": "", "x": stretch, "y": None, "values": values}

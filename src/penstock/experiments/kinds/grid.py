@@ -44,6 +44,13 @@ _FOR_A_ROUND = ("meshjoin", "meshjoin-default", "r-meshjoin")
 """Joins whose rows keep their places for a round of R; half a round, on average, they wait."""
 
 
+def row_of(
+    series: str, x: Any, values: Mapping[str, Any], *, panel: str = "", y: Any = None
+) -> Row:
+    """One point of a figure, as it is written."""
+    return {"series": series, "panel": panel, "x": x, "y": y, "values": dict(values)}
+
+
 @dataclass(frozen=True)
 class Point:
     """One point of one line, and the runs that it needs."""
@@ -151,7 +158,7 @@ def _derived(
 
 def _row(series: str, point: Point, values: dict[str, Any]) -> Row:
     shown = {n: v for n, v in values.items() if isinstance(v, dict) and "mean" in v}
-    row: Row = {"series": series, "panel": point.panel, "x": point.x, "y": point.y, "values": shown}
+    row = row_of(series, point.x, shown, panel=point.panel, y=point.y)
     if "refused" in values:
         row["refused"] = values["refused"]
     return row
@@ -201,7 +208,8 @@ def _job(case: Case, clock: Clock, scale: Scale, *, of_model: bool) -> CaseJob:
         case = case.with_options(read_cost=ReadCost(price.access_bytes * by_byte, by_byte))
     if of_model:
         case = replace(case, predict=True)
-    return CaseJob(clock, case, scale.divisor, calibrated=of_model and clock == "measured")
+    calibrated = of_model and clock == "measured"
+    return CaseJob(clock, case, scale.divisor, scale.readings, calibrated=calibrated)
 
 
 def _shown(axis: Axis | None, value: Any, scale: Scale) -> Any:

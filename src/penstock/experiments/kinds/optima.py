@@ -25,6 +25,7 @@ from penstock.joins.meshjoin import DEFAULT_DISK_BUFFER
 _HIGH = 0.9
 """Points with this share of the highest rate bend like a parabola."""
 _FARTHEST = log(1e15)
+_WAITS = ("wait_rows_p50", "wait_rows_p99")
 _RATES: dict[str, str] = {
     "priced_rows_per_second": "best_disk_buffer",
     "rows_per_second": "measured_best_disk_buffer",
@@ -74,10 +75,15 @@ def jobs(figure: Figure, scale: Scale, clocks: Sequence[Clock], *, thin: bool = 
 def rows(
     figure: Figure, scale: Scale, clocks: Sequence[Clock], results: Results, *, thin: bool = False
 ) -> list[Row]:
-    """Two lines, "best" and "default": buffers and rates by budget."""
+    """Two lines, "best" and "default", buffers and rates by budget; and those without a buffer."""
     by_budget: dict[tuple[str, Any], list[Row]] = {}
+    others: dict[tuple[str, str, Any], Row] = {}
+    flat = {series.name for series in figure.series if series.flat or series.derived}
     for row in grid.rows(figure, scale, clocks, results, thin=thin):
-        by_budget.setdefault((row["panel"], row["x"]), []).append(row)
+        if row["series"] in flat:
+            others[row["series"], row["panel"], row["x"]] = {**row, "y": None}
+        else:
+            by_budget.setdefault((row["panel"], row["x"]), []).append(row)
     default = scale.down(DEFAULT_DISK_BUFFER)
     found: list[Row] = []
     for (panel, budget), points in by_budget.items():
@@ -93,8 +99,14 @@ def rows(
                 continue
             best |= {rate: single(curve.rate(curve.top)), buffer: single(curve.top)}
             fixed |= {rate: single(curve.rate(default)), buffer: single(default)}
+            best |= _waits_near(points, curve.top)
+            fixed |= _waits_near(points, default)
         for series, values in (("best", best), ("default", fixed)):
-            found.append(
-                {"series": series, "panel": panel, "x": budget, "y": None, "values": values}
-            )
-    return found
+            found.append(grid.row_of(series, budget, values, panel=panel))
+    return [*found, *others.values()]
+
+
+def _waits_near(points: Sequence[Row], buffer: float) -> dict[str, Any]:
+    """How long rows wait, at the point whose buffer is the nearest."""
+    nearest = min(points, key=lambda point: abs(log(point["y"] / buffer)))
+    return {name: nearest["values"][name] for name in _WAITS if name in nearest["values"]}

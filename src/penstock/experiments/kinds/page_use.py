@@ -84,15 +84,9 @@ def rows(
         if values is None:
             continue
         for part, (uses, reads) in enumerate(zip(values["uses"], values["reads"], strict=True)):
-            found.append(
-                {
-                    "series": point.series.name,
-                    "panel": point.panel,
-                    "x": round((part + 0.5) / _PARTS, 3),
-                    "y": None,
-                    "values": {"uses_per_page": single(uses), "reads_per_page": single(reads)},
-                }
-            )
+            used = {"uses_per_page": single(uses), "reads_per_page": single(reads)}
+            place = round((part + 0.5) / _PARTS, 3)
+            found.append(grid.row_of(point.series.name, place, used, panel=point.panel))
     return found
 
 

@@ -15,7 +15,7 @@ from penstock.experiments.case import Case
 from penstock.experiments.figure import Figure
 from penstock.experiments.intervals import value_of
 from penstock.experiments.job import Clock, Job
-from penstock.experiments.kinds.grid import Results, Row
+from penstock.experiments.kinds.grid import Results, Row, row_of
 from penstock.experiments.scale import Scale
 from penstock.experiments.workplace import Workplace
 
@@ -80,13 +80,5 @@ def rows(
     found: list[Row] = []
     for job in jobs(figure, scale, clocks, thin=thin):
         for size, value in results.get(job.key, {}).items():
-            found.append(
-                {
-                    "series": "read",
-                    "panel": "",
-                    "x": int(size),
-                    "y": None,
-                    "values": {"microseconds_per_page": value},
-                }
-            )
+            found.append(row_of("read", int(size), {"microseconds_per_page": value}))
     return found

@@ -11,7 +11,7 @@ import numpy as np
 from penstock.experiments.figure import Figure
 from penstock.experiments.intervals import single
 from penstock.experiments.job import Clock, Job
-from penstock.experiments.kinds.grid import Results, Row
+from penstock.experiments.kinds.grid import Results, Row, row_of
 from penstock.experiments.scale import Scale
 from penstock.experiments.workplace import Workplace
 from penstock.streams import Zipf
@@ -74,7 +74,6 @@ def rows(
             continue
         share = single(values["share_of_top_fifth"])
         for rank, sales in zip(values["ranks"], values["sales"], strict=True):
-            row: Row = {"series": job.method, "panel": "", "x": rank, "y": None}
-            row["values"] = {"sales_per_product": single(sales), "share_of_top_fifth": share}
-            found.append(row)
+            shown = {"sales_per_product": single(sales), "share_of_top_fifth": share}
+            found.append(row_of(job.method, rank, shown))
     return found

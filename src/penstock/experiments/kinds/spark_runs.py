@@ -11,7 +11,7 @@ from penstock.bench.resident import ONE_THREAD
 from penstock.experiments.figure import Figure
 from penstock.experiments.intervals import value_of
 from penstock.experiments.job import Clock, Job
-from penstock.experiments.kinds.grid import Results, Row
+from penstock.experiments.kinds.grid import Results, Row, row_of
 from penstock.experiments.scale import Scale
 from penstock.experiments.workplace import Workplace
 
@@ -80,7 +80,5 @@ def rows(
     for job in jobs(figure, scale, clocks, thin=thin):
         assert isinstance(job, SparkRun)
         for way, values in results.get(job.key, {}).items():
-            found.append(
-                {"series": way, "panel": "", "x": job.rows, "y": None, "values": dict(values)}
-            )
+            found.append(row_of(way, job.rows, values))
     return found

@@ -9,7 +9,7 @@ from typing import Any
 from penstock.experiments.figure import Figure
 from penstock.experiments.intervals import single
 from penstock.experiments.job import Clock, Job
-from penstock.experiments.kinds.grid import Results, Row
+from penstock.experiments.kinds.grid import Results, Row, row_of
 from penstock.experiments.page_log import Setting
 from penstock.experiments.scale import Scale
 from penstock.experiments.theorems import (
@@ -98,5 +98,4 @@ _COUNTS = ("reads_of_a_page_in_a_window", "reads_by_meshjoin", "reads_per_row")
 
 
 def _row(series: str, x: Any, values: dict[str, float]) -> Row:
-    shown = {name: single(value) for name, value in values.items()}
-    return {"series": series, "panel": "", "x": x, "y": None, "values": shown}
+    return row_of(series, x, {name: single(value) for name, value in values.items()})

@@ -6,11 +6,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from penstock.experiments.report.plot_axes import NUMBER, SHORT_NUMBER, Spec, number_labels
+from penstock.experiments.shapes.lines import short
 
 Row = dict[str, Any]
 
 HEIGHT = 300
 _COLOURS = "viridis"  # even steps of lightness; told apart without seeing red or green
+
+HEADER_LINES = r"split(datum.label, '\n')"
+"""A panel's name, in Vega's expressions: lines under each other."""
 
 _GAP = 0.04  # between cells, as a share of them
 
@@ -74,14 +78,21 @@ def heat_map(
     }
 
 
-def name_surfaces(rows: Sequence[Row]) -> None:
-    """Give each series of each panel a panel of its own, named by what tells it apart."""
+def name_surfaces(rows: Sequence[Row], beside: Sequence[Row] = ()) -> None:
+    """Give each series of each panel a panel of its own, named by what tells it apart.
+
+    Series `beside` them have one value for all cells: it stands under the panel's name.
+    """
     several = [len({row[field] for row in rows}) > 1 for field in ("series", "panel")]
+    level: dict[str, dict[str, str]] = {}
+    for row in beside:
+        level.setdefault(row["panel"], {})[row["series"]] = short(row["mean"])
     for row in rows:
         names = [row["series"], row["panel"]] if any(several) else [row["panel"]]
         if any(several):
             names = [name for name, is_told in zip(names, several, strict=True) if is_told]
-        row["panel"] = " · ".join(names)
+        lines = [f"{label}: {value}" for label, value in level.get(row["panel"], {}).items()]
+        row["panel"] = "\n".join([" · ".join(names), *lines])
 
 
 def mark_highest(rows: Sequence[Row]) -> None:

@@ -13,7 +13,12 @@ from types import ModuleType
 from typing import Any
 
 from penstock.errors import MissingPackageError, OptionError, did_you_mean
-from penstock.experiments.report.heat_maps import heat_map, mark_highest, name_surfaces
+from penstock.experiments.report.heat_maps import (
+    HEADER_LINES,
+    heat_map,
+    mark_highest,
+    name_surfaces,
+)
 from penstock.experiments.report.plot_axes import Spec
 from penstock.experiments.report.plot_theme import theme
 from penstock.experiments.report.series_look import is_bound
@@ -64,8 +69,10 @@ def plot_spec(
     if not rows:
         raise OptionError(f"{figure} has no number of {quantity!r} to draw.")
     if any("y" in row for row in rows):
-        rows = [row for row in rows if "y" in row]
-        name_surfaces(rows)
+        level = {series[one["name"]] for one in result["series"] if one.get("flat")}
+        beside = [row for row in rows if row["series"] in level]
+        rows = [row for row in rows if "y" in row and row["series"] not in level]
+        name_surfaces(rows, beside)
         mark_highest(rows)
         inner = heat_map(result["x"], result["y"], measure, rows)
     else:
@@ -75,7 +82,7 @@ def plot_spec(
     names = list(dict.fromkeys(row["panel"] for row in rows))
     spec: Spec = {"data": {"values": rows}, **inner}
     if any(names):
-        header = {"title": None, "labelLimit": 0, "labelPadding": 6}
+        header = {"title": None, "labelLimit": 0, "labelPadding": 6, "labelExpr": HEADER_LINES}
         facet = {"field": "panel", "type": "nominal", "header": header, "sort": names}
         spec = {
             "data": {"values": rows},
