@@ -39,6 +39,11 @@ class Job(ABC):
         """How long it takes, in some unit that is the same for all."""
         return 1.0
 
+    @property
+    def reads(self) -> str:
+        """The name of the R that it reads, if it has one."""
+        return ""
+
     @abstractmethod
     def run(self, place: Workplace) -> dict[str, Any]:
         """The values."""
@@ -56,6 +61,10 @@ class CaseJob(Job):
     @property
     def weight(self) -> float:
         return 1.0 + self.case.budget / 1e6
+
+    @property
+    def reads(self) -> str:
+        return self.case.master_name
 
     def run(self, place: Workplace) -> dict[str, Any]:
         stream = place.stream(self.case)

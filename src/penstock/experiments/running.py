@@ -71,8 +71,9 @@ def _run_phase(
 ) -> list[Failure]:
     """Run these side by side; those that failed."""
     failed: list[Failure] = []
-    # The longest begin first, so that at the end no process waits long for another.
-    waiting = sorted(jobs, key=lambda job: -job.weight)[::-1]
+    # The longest begin first, so that at the end no process waits long for another; of those as
+    # long, one after the other that read the same R.
+    waiting = sorted(jobs, key=lambda job: (-job.weight, job.reads))[::-1]
     with processes(workers, place.temporary) as pool:
         running: dict[Future[_Done], Job] = {}
         while waiting or running:

@@ -92,6 +92,7 @@ class PinnedPagesOperator(SemiStreamJoin):
         )
         self._pinned: PageRows | None = None
         self._pinned_parts: list[pa.RecordBatch] = []
+        self._pinned_nbytes = 0  # asked for at every step; Arrow goes over all pages to tell it
         self._pinned_is_due = False
 
     @property
@@ -102,9 +103,7 @@ class PinnedPagesOperator(SemiStreamJoin):
 
     def held_by_part(self) -> dict[str, int]:
         parts = super().held_by_part()
-        parts["disk_buffer"] += sum(part.nbytes for part in self._pinned_parts)
-        if self._pinned is not None:
-            parts["disk_buffer"] += self._pinned.table.nbytes + self._pinned.codes.nbytes
+        parts["disk_buffer"] += self._pinned_nbytes
         return parts
 
     def _read_pages(self, pages: Int64s) -> bool:
@@ -152,12 +151,15 @@ class PinnedPagesOperator(SemiStreamJoin):
             rows = self.fetched(np.arange(first, last))
             self._counters.page_reads += last - first
             parts.append(take(rows, np.arange(rows.num_rows)))
+            self._pinned_nbytes += parts[-1].nbytes
         self._pinned_parts = []
-        return PageRows(self.binding, pa.Table.from_batches(parts))
+        pinned = PageRows(self.binding, pa.Table.from_batches(parts))
+        self._pinned_nbytes = pinned.table.nbytes + pinned.codes.nbytes
+        return pinned
 
     def _unpin(self) -> None:
         self._pinned, self._pinned_is_due = None, False
-        self._pinned_parts = []
+        self._pinned_parts, self._pinned_nbytes = [], 0
 
     def _fit_hand(self, batch: pa.RecordBatch, *, restored: bool = False) -> None:
         """A batch that would not fit otherwise gets the bytes of pinned pages, from then on."""
