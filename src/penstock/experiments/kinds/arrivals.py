@@ -32,8 +32,9 @@ from penstock.streams import Bursty, SalesStream
 _SECONDS, _LEAST_ROWS = 160.0, 8_000
 """How long rows arrive, and how many at least."""
 _MOST_ONE_BY_ONE = 10_000
-_WINDOWS = 3.0
-"""Windows of stream rows, at least, of a join that waits for them: one fills it, one is counted."""
+_WINDOWS = 5.0
+"""Windows of stream rows, at least, of a join that waits for them: two before the rows that are
+counted, and one after them, so that all are answered."""
 _COUNTED_FROM, _COUNTED_TO = 0.4, 0.8
 """Rows that are counted, as parts of all: those before find an empty window, and those that wait
 with the last ones are not followed by others."""
@@ -41,6 +42,8 @@ _READINGS = 5
 _WAITING_FOR_ROWS = ("meshjoin", "r-meshjoin")
 """Joins that take a step only when enough rows have come."""
 _MOST_AT_ONCE = 256
+_AWAITED = 16
+"""Rows that such a join is given at once: its next step needs more."""
 _BURSTS = 6
 """Virtual streams of the generator: the longest switch after 64 steps of one row on average."""
 
@@ -73,7 +76,11 @@ class Arriving(Job):
             if one_by_one:
                 rows = min(rows, _MOST_ONE_BY_ONE)
             run = _Run(join, stream, Price.slowed(self.divisor), rows)
-            counted = run.waits(drains=not waits_for_rows, one_by_one=one_by_one)
+            counted = run.waits(
+                drains=not waits_for_rows,
+                one_by_one=one_by_one,
+                awaited=_AWAITED if waits_for_rows else 1,
+            )
         readings = [float(part.mean()) for part in np.array_split(counted, _READINGS)]
         return {
             "wait_seconds_mean": value_of(readings),
@@ -100,7 +107,9 @@ class _Run:
         self._arrived: list[npt.NDArray[np.float64]] = []
         self._waited: list[npt.NDArray[np.float64]] = []
 
-    def waits(self, *, drains: bool, one_by_one: bool) -> npt.NDArray[np.float64]:
+    def waits(
+        self, *, drains: bool, one_by_one: bool, awaited: int = 1
+    ) -> npt.NDArray[np.float64]:
         """Seconds that each of the counted rows waited, in the order in which they came."""
         arrivals, at = self._arrivals, 0
         while at < len(arrivals):
@@ -113,7 +122,7 @@ class _Run:
                 self._take(self._join.advance())  # told that rows have just come, it does nothing
                 self._take(self._join.advance())
             else:
-                self._now = float(arrivals[at])
+                self._now = float(arrivals[min(at + awaited, len(arrivals)) - 1])
         while drains and len(self._join.window):
             self._take(self._join.advance())
         arrived, waited = np.concatenate(self._arrived), np.concatenate(self._waited)
