@@ -29,7 +29,7 @@ from penstock.experiments.workplace import Workplace
 from penstock.joins.base import SemiStreamJoin
 from penstock.streams import Bursty, SalesStream
 
-_SECONDS, _LEAST_ROWS = 160.0, 8_000
+_SECONDS, _LEAST_ROWS = 120.0, 8_000
 """How long rows arrive, and how many at least."""
 _MOST_ONE_BY_ONE = 10_000
 _WINDOWS = 5.0
