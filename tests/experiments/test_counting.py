@@ -188,11 +188,16 @@ def test_five_readings_as_long_as_the_case_says(counted: Run) -> None:
     assert mean(longer, "counted_rows") == pytest.approx(wanted, rel=0.04)
 
 
-def test_fewer_readings_are_as_long_as_the_others(counted: Run, place: Workplace) -> None:
-    values = CaseJob("counted", SMALL, DIVISOR, readings=2).run(place)
+@pytest.mark.parametrize(("windows", "share"), [(None, 2.0 / READINGS), (SMALL.windows, 1.0)])
+def test_fewer_readings_are_as_long_as_the_others_unless_the_case_says_how_long_all_are(
+    counted: Run, place: Workplace, windows: tuple[float, float] | None, share: float
+) -> None:
+    case = replace(SMALL, windows=windows)
+    values = CaseJob("counted", case, DIVISOR, readings=2).run(place)
     assert values["stream_rows_per_read"]["readings"] == 2
-    wanted = 2.0 / READINGS * mean(counted(SMALL), "counted_rows")
+    wanted = share * mean(counted(case), "counted_rows")
     assert mean(values, "counted_rows") == pytest.approx(wanted, rel=0.05)
+    # fewer at small scale
     assert {job.readings for job in grid.jobs(find("004-7e"), SCALES["small"], CLOCKS)} == {3}
 
 

@@ -205,7 +205,7 @@ def test_small_scale_keeps_proportions_but_where_the_file_says_otherwise(name: s
     figure, small = FIGURES[name], SCALES["small"]
     for point in points(figure, small, figure.clocks):
         case = point.case
-        own = {**figure.case, **point.series.case, **point.series.small_case, **figure.small}
+        own = {**figure.case, **figure.small, **point.series.case, **point.series.small_case}
         if figure.x is not None and figure.x.field in SCALED_FIELDS:
             field = figure.x.field
             option = dict(case.options).get(field.removeprefix("options."))

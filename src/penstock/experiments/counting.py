@@ -29,6 +29,8 @@ _WINDOWS = {
     "meshjoin": (2.0, 3.0),
     "meshjoin-default": (2.0, 3.0),
     "r-meshjoin": (2.0, 3.0),
+    "x-hybridjoin": (6.0, 20.0),
+    "tuned-x-hybridjoin": (6.0, 20.0),
     "cachejoin": (6.0, 5.0),
     "sscj": (6.0, 5.0),
     "cachejoin-l": (6.0, 5.0),
@@ -38,7 +40,8 @@ _WINDOWS = {
 _USUAL = (3.0, 10.0)
 """Windows of rows that waited, before the count and during it. Caches that learn need more before
 it; where the oldest row's page is read, pages take turns with a period of two windows, and a
-reading is as long as that."""
+reading is as long as that. Where pages are pinned, most rows leave at once, and the others make the
+period longer. The count is that of `READINGS` readings."""
 _MOST_WINDOWS = 4.0
 """Windows of stream rows, waiting or not, for each window that is asked for above."""
 _WITHOUT_WINDOW = 6_000
@@ -89,7 +92,7 @@ def count(
 
     The clock runs only while the join is pushed to. Rates by the clock are there for every case,
     and mean something only if nothing else ran. With `costs` our own model also says a rate.
-    Readings are as long however many there are.
+    Readings are as long however many there are, unless the case says how long all of them are.
     """
     join = case.plan().build(master, stream.schema, on=[(stream.key, stream.master_key)])
     counter, watch = ReadCounter(join), Stopwatch()
@@ -115,7 +118,8 @@ def count(
         return _Tally(rows, counter.reads, watch.seconds, stats)
 
     most_before = before * window * _MOST_WINDOWS
-    each, most_each = during * window / READINGS, during * window * _MOST_WINDOWS / READINGS
+    parts = readings if case.windows else READINGS
+    each, most_each = during * window / parts, during * window * _MOST_WINDOWS / parts
     if not during:
         each = most_each = _WITHOUT_WINDOW / READINGS
     whole = max(before * window + readings * each, 1.0)

@@ -31,7 +31,7 @@ from penstock.streams import Bursty, SalesStream
 
 _SECONDS, _LEAST_ROWS = 120.0, 8_000
 """How long rows arrive, and how many at least."""
-_MOST_ONE_BY_ONE = 10_000
+_MOST_ONE_BY_ONE = 6_000
 _WINDOWS = 5.0
 """Windows of stream rows, at least, of a join that waits for them: two before the rows that are
 counted, and one after them, so that all are answered."""
