@@ -107,9 +107,7 @@ class _Run:
         self._arrived: list[npt.NDArray[np.float64]] = []
         self._waited: list[npt.NDArray[np.float64]] = []
 
-    def waits(
-        self, *, drains: bool, one_by_one: bool, awaited: int = 1
-    ) -> npt.NDArray[np.float64]:
+    def waits(self, *, drains: bool, one_by_one: bool, awaited: int = 1) -> npt.NDArray[np.float64]:
         """Seconds that each of the counted rows waited, in the order in which they came."""
         arrivals, at = self._arrivals, 0
         while at < len(arrivals):
