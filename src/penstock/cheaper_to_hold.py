@@ -290,23 +290,40 @@ class CheaperToHold:
         """Rows of the next epoch, given the rows between two reads of a page."""
         return int(between_reads * EPOCH) + 1
 
-    def cool(self, cache: TupleCache, rates: Rates, rows: int) -> int:
-        """An epoch of so many rows has passed: drop keys that no longer pay; returns how many."""
+    def cool(self, cache: TupleCache, rates: Rates, rows: int, most: int) -> int:
+        """An epoch of so many rows has passed: drop keys that no longer pay; returns how many.
+
+        About so many at `most`, those of the coldest pages: pages are judged one at a time by what
+        the window is worth now, and it is worth less with every key that leaves.
+        """
         codes, heats = cache.entries()
         if not len(codes):
             return 0
         page_of = rates.page_of(codes, cache.first_rows())
-        key_rates = heats * ((1 - FADE) / (_HIT * max(rows, 1)))
+        key_rates: Floats = heats * ((1 - FADE) / (_HIT * max(rows, 1)))
         kept = heats >= cache.hottest
         order = np.lexsort((-key_rates, page_of))
         _keep(
             order, page_of, key_rates, rates.of_pages, rates.bytes_per_root, cache.key_nbytes, kept
         )
-        cold = codes[~kept]
+        leaving = np.flatnonzero(~kept)
+        if len(leaving) > most:
+            leaving = _of_coldest_pages(leaving, page_of[leaving], key_rates[leaving], most)
+        cold = codes[leaving]
         if len(cold):
             cache.remove(cold)
         cache.cool(FADE)
         return len(cold)
+
+
+def _of_coldest_pages(keys: Int64s, page_of: Int64s, rates: Floats, most: int) -> Int64s:
+    """Some of the keys, page by page: a few rows that wait cost most where none did."""
+    _, at, sizes = np.unique(page_of, return_inverse=True, return_counts=True)
+    mean = np.bincount(at, weights=rates) / sizes
+    pages = np.argsort(mean, kind="stable")
+    chosen = np.zeros(len(sizes), dtype=np.bool_)
+    chosen[pages[: int(np.searchsorted(np.cumsum(sizes[pages]), most)) + 1]] = True
+    return keys[chosen[at]]
 
 
 def _sizes(cache: TupleCache, keys: Candidates) -> tuple[Int64s | Floats, float, float]:

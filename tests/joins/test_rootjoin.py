@@ -132,6 +132,22 @@ def test_the_line_moves_within_the_budget_and_back_when_the_stream_drifts() -> N
     join.check_invariants()
 
 
+@pytest.mark.parametrize("skew", [0.0, 1.0])
+def test_the_line_comes_to_rest_where_most_of_r_fits(skew: float) -> None:
+    """What pays depends on the window, and the window on what is held: nothing swings."""
+    workload = SalesStream(20_000, skew)
+    join = build("rootjoin", workload, "2880kB", 64)
+    cached: list[int] = []
+    for number, batch in enumerate(workload.batches(1_600_000, 4096)):
+        drop(join.push(batch))
+        assert join.cache is not None
+        if number >= 200:
+            cached.append(join.cache.rows)
+    assert 0.7 * 20_000 < min(cached) < 20_000
+    assert max(cached) < 1.1 * min(cached)
+    join.check_invariants()
+
+
 def test_all_of_r_is_held_when_it_fits() -> None:
     workload = SalesStream(5_000, 0.5, missing=0.2)
     join = build("rootjoin", workload, "4MB")

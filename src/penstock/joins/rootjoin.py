@@ -40,6 +40,9 @@ _WORTH_LEARNING = 96
 """Rows per page that a flush must have answered since it last learnt from a round."""
 _RECENT = 0.1
 """Weight of the last round in what a round asks of the cache."""
+_SPARED = 8
+"""The cache is given no more than this part of the window before it is asked for, and gives no more
+back in an epoch: what pays depends on how large the window is."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -299,7 +302,16 @@ class RootJoinOperator(HoldsAllOfR):
     def _cache_is_short(self, wanted: int) -> bool:
         """Whether the cache has no room for what the rounds to come will want to hold."""
         free = self.cache.limit - self.cache.rows * self.cache.key_nbytes
-        return self._step_is_due or wanted > 0 or free < self._asked / _RECENT
+        return self._step_is_due or wanted > 0 or free < self._foreseen
+
+    @property
+    def _foreseen(self) -> float:
+        """Bytes that the rounds to come will ask of the cache, if they go on like the last ones.
+
+        No large part of the window: pages that are held whole ask for much at once and then for
+        nothing, and what pays depends on how much window is left.
+        """
+        return min(self._asked / _RECENT, self.window.limit / _SPARED)
 
     def _give_cache_more(self) -> bool:
         """Move the line by a step: the window is told first, the cache gets what was given back."""
@@ -322,7 +334,8 @@ class RootJoinOperator(HoldsAllOfR):
         if not self._epoch_end:  # Nothing was read while the window filled for the first time.
             self._epoch = self._rule.epoch(2 * self._now)
         elif self._roots is not None:
-            self._rule.cool(self.cache, self._rates(), rows)
+            most = int(self.window.limit / (_SPARED * self.cache.key_nbytes))
+            self._rule.cool(self.cache, self._rates(), rows, most)
             self._give_back_idle()
         self._epoch_start = (self._now, reads)
         # Hits of several epochs are added up, so their lengths may change only slowly.
@@ -334,7 +347,7 @@ class RootJoinOperator(HoldsAllOfR):
     def _give_back_idle(self) -> None:
         """What the cache does not use, and was not lately asked for, is the window's."""
         idle = self.cache.limit - self.cache.rows * self.cache.key_nbytes
-        if idle - self._asked / _RECENT <= 2 * self._step:
+        if idle - self._foreseen <= 2 * self._step:
             return
         self.cache.compact()
         steps = (self.cache.limit - self.cache.nbytes) // self._step - 1
