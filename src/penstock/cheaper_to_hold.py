@@ -300,7 +300,7 @@ class CheaperToHold:
         if not len(codes):
             return 0
         page_of = rates.page_of(codes, cache.first_rows())
-        key_rates: Floats = heats * ((1 - FADE) / (_HIT * max(rows, 1)))
+        key_rates = heats.astype(np.float64) * ((1 - FADE) / (_HIT * max(rows, 1)))
         kept = heats >= cache.hottest
         order = np.lexsort((-key_rates, page_of))
         _keep(
