@@ -223,6 +223,14 @@ def test_every_check_is_used_by_a_figure() -> None:
     assert set(CHECKS) - used == set()
 
 
+def test_every_check_is_documented_with_its_options() -> None:
+    lines = (Path(__file__).parents[2] / "docs/reproduce.md").read_text("utf-8").splitlines()
+    for name, check in CHECKS.items():
+        (line,) = (line for line in lines if line.startswith(f"| `{name}` |"))
+        options = [option for option in signature(check).parameters if option != "lines"]
+        assert all(f"`{option}`" in line for option in options)
+
+
 def test_every_kind_has_a_figure() -> None:
     assert {figure.kind for figure in each()} == set(KINDS)
 
@@ -277,6 +285,14 @@ def test_a_good_file_is_read() -> None:
         ("rows = 1000", "rowes = 1000", "'rowes' is no field of the case; they are batch_rows, "),
         ("rows = 1000", 'join = "inlj"', "'join' is no field of the case"),
         ("rows = 1000", 'budget = "lots"', "lots"),
+        ("rows = 1000", 'rows = "many"', "rows is a number, not 'many'"),
+        ("rows = 1000", "windows = [1, true]", "windows is a number, not True"),
+        ("rows = 1000", 'order = "sorted"', "'sorted' is no order; they are by-frequency, unsort"),
+        ('values = ["unsorted"]', 'values = ["sorted"]', "'sorted' is no order"),
+        ("values = [0.5, 1.0]", 'values = [0.5, "x"]', "skew is a number, not 'x'"),
+        ("values = [0.5, 1.0]", "values = 0.5", r"values are a list, \[...\], not 0.5"),
+        ('series = "rootjoin"', 'series = "rotjoin"', "'rotjoin' is no series of this figure"),
+        ('of = "hybridjoin"', 'of = "meshjoin"', "'meshjoin' is no series of this figure"),
         ("rows = 1000", 'budget = ""', "budget|size|bytes"),
         ("[case]\nrows = 1000", "case = 3", r"case is a table, \[case\], not 3"),
         ('field = "skew"', 'field = "skewness"', "'skewness' is no field of the case"),

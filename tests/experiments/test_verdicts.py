@@ -134,6 +134,12 @@ def test_a_verdict_carries_its_claim_its_words_and_its_numbers() -> None:
         "condition": "only for R sorted by frequency; R unsorted, measured",
         "said": "R sorted by frequency, counted: 2.00 × meshjoin; R unsorted, counted: no, "
         "0.50 × meshjoin; R unsorted, measured: 4.00 × meshjoin",
+        "clocks": ["counted", "measured"],
+        "findings": [
+            "✓ R sorted by frequency, counted: 2.00 × meshjoin",
+            "✗ R unsorted, counted: 0.50 × meshjoin",
+            "✓ R unsorted, measured: 4.00 × meshjoin",
+        ],
         "numbers": {
             "R sorted by frequency, counted": {"ratio": {"0.0": 2.0, "1.0": 2.0}},
             "R unsorted, counted": {"ratio": {"0.0": 0.5, "1.0": 0.5}},

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,7 +14,10 @@ from penstock.cli.output import OutputFormat, print_json, text_console
 
 if TYPE_CHECKING:
     from penstock.experiments.figure import Figure
+    from penstock.experiments.scale import Scale
 
+_BUSY = 0.7
+"""Processes that ran of late, on average, from which on a machine is not idle."""
 HELP = """
 Run the figures of the five papers on semi-stream joins again, and ours, and judge their claims: \
 reproduced, reproduced with a condition, or not, each with its numbers.
@@ -118,10 +123,22 @@ def reproduce(
     if not only_report:
         clocks = CLOCKS if clock is ClockName.both else (clock.value,)
         reproduction = Reproduction(figures, SCALES[scale.value], folder, clocks, thin)
-        with watching() as watcher:
-            failed = reproduction.run(watcher, again=again)
+        _say_if_busy(clocks)
+        try:
+            with watching() as watcher:
+                failed = reproduction.run(watcher, again=again)
+        except KeyboardInterrupt:
+            kept = len([*(folder / "points").glob("*.json")])
+            typer.echo(
+                f"{kept} points are kept in {folder}; the same command goes on from there.",
+                err=True,
+            )
+            raise
     elif not results_in(folder):
-        raise ExperimentError(f"there are no results in {folder}. Name their folder by --output.")
+        raise ExperimentError(
+            f"there are no results of whole figures in {folder}. Name their folder by --output; a "
+            "run that was stopped goes on with its own command, without --only-report."
+        )
     if failed:
         asked = [name for name in asked if name not in failed.figures]
     try:
@@ -133,7 +150,9 @@ def reproduce(
     if form is OutputFormat.json:
         print_json(verdicts)
     elif verdicts or not failed:
-        _print(verdicts, folder, len(everything) - len(results))
+        if not only_report:
+            _print_table(verdicts)
+        _print_counts(verdicts, folder, len(everything) - len(results))
     if failed:
         raise failed
 
@@ -144,6 +163,7 @@ def _list(figures: list[Figure], form: OutputFormat) -> None:
     from rich.text import Text
 
     from penstock.experiments.papers import PAPERS
+    from penstock.experiments.scale import SCALES
 
     if form is OutputFormat.json:
         said = [
@@ -152,14 +172,34 @@ def _list(figures: list[Figure], form: OutputFormat) -> None:
         print_json(said)
         return
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for heading in ("id", "figure", "what it shows", "clocks", "paper"):
+    for heading in ("id", "figure", "what it shows", "clocks", "runs: small", "runs: paper"):
         table.add_column(heading, no_wrap=heading in ("id", "figure"))
-    for figure in figures:
-        paper = PAPERS[figure.paper]
-        clocks = " ".join(figure.clocks)
-        cells = (figure.id, figure.figure, figure.title, clocks, paper.title)
-        table.add_row(*map(Text, cells))
+    for paper in dict.fromkeys(figure.paper for figure in figures):
+        table.add_row(Text(""), Text(""), Text(PAPERS[paper].title, style="bold"))
+        for figure in (one for one in figures if one.paper == paper):
+            clocks = " ".join(figure.clocks)
+            runs = (str(_runs(figure, SCALES[name])) for name in ("small", "paper"))
+            cells = (figure.id, figure.figure, figure.title, clocks, *runs)
+            table.add_row(*map(Text, cells))
     text_console().print(table)
+
+
+def _runs(figure: Figure, scale: Scale) -> int:
+    """How many of it by both clocks; figures share some."""
+    from penstock.experiments.job import CLOCKS
+    from penstock.experiments.kinds import kind_of
+
+    return len({job.key for job in kind_of(figure).jobs(figure, scale, CLOCKS)})
+
+
+def _say_if_busy(clocks: Sequence[str]) -> None:
+    """Seconds that are measured beside other work say little."""
+    load = os.getloadavg()[0]
+    if "measured" in clocks and load > _BUSY:
+        typer.echo(
+            f"This machine is at other work (load {load:.1f}): counts do not mind, seconds do.",
+            err=True,
+        )
 
 
 _COLOURS = {
@@ -170,25 +210,29 @@ _COLOURS = {
 }
 
 
-def _print(verdicts: list[dict[str, Any]], folder: Path, others: int) -> None:
+def _print_table(verdicts: list[dict[str, Any]]) -> None:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text
 
-    from penstock.errors import counted
-
-    console = text_console()
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("id", no_wrap=True, style="bold")
     table.add_column("claim", ratio=3)
     table.add_column("verdict", no_wrap=True)
     table.add_column("numbers", ratio=4)
     for one in verdicts:
-        said = one["said"] if not one["condition"] else f"{one['condition']}. {one['said']}"
+        lines = [one["condition"], *(one.get("findings") or [one["said"]])]
+        said = "\n".join(filter(None, lines))
         verdict = Text(one["verdict"], style=_COLOURS.get(one["verdict"], ""))
         table.add_row(Text(one["id"]), Text(one["claim"]), verdict, Text(said))
     if verdicts:
-        console.print(table)
+        text_console().print(table)
+
+
+def _print_counts(verdicts: list[dict[str, Any]], folder: Path, others: int) -> None:
+    from penstock.errors import counted
+
+    console = text_console()
     counts = {name: sum(v["verdict"] == name for v in verdicts) for name in _COLOURS}
     shown = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
     ending = f": {shown}" if shown else ""

@@ -12,7 +12,7 @@ from typing import Any
 
 from penstock.budget import parse_bytes
 from penstock.errors import did_you_mean
-from penstock.experiments.case import Case, ExperimentError
+from penstock.experiments.case import WORKLOADS, Case, ExperimentError
 from penstock.experiments.job import CLOCKS
 from penstock.experiments.models import MODELS
 from penstock.experiments.papers import PAPERS
@@ -28,7 +28,13 @@ else:
 _BYTES = ("budget", "page_bytes", "read_bytes", "disk_buffer")
 """Fields and options that may be written as sizes."""
 _CASE_FIELDS = frozenset(f.name for f in fields(Case)) - {"join", "options"}
+_WORDS = {"order": ("unsorted", "by-frequency"), "workload": WORKLOADS}
+"""Fields that are one of some words; `windows` are two numbers, and all others are one."""
 _DERIVED = ("bound", *MODELS)
+_NAMES_SERIES = ("series", "of", "than", "among", "others", "model")
+"""Options of checks that name a series, or several."""
+_MADE_BY_KIND = {"joins": (), "optima": ("best", "default")}
+"""Series that a kind makes beside those of the file; other kinds name theirs themselves."""
 _OF_VERDICTS = frozenset({*CLOCKS, "panels", "scaled", "unscale"})
 """What a claim says that `penstock.experiments.verdicts` takes, and not the check itself."""
 
@@ -174,13 +180,18 @@ class _Reader:
         said = dict(self._said)
         panels = tuple(self._panels(self._table(said, "panels")))
         series = tuple(self._series(self._tables(said, "series")))
-        claims = tuple(self._claim(claim, panels) for claim in self._tables(said, "claims"))
+        kind = said.pop("kind", "joins")
+        names = {one.name for one in series}.union(_MADE_BY_KIND.get(kind, ()))
+        claims = tuple(
+            self._claim(claim, panels, names if kind in _MADE_BY_KIND else set())
+            for claim in self._tables(said, "claims")
+        )
         figure = Figure(
             id=self._name,
             paper=self._one_of(said.pop("paper", None), PAPERS, "paper"),
             figure=str(said.pop("figure", "")),
             title=str(said.pop("title", self._name)),
-            kind=said.pop("kind", "joins"),
+            kind=kind,
             note=" ".join(str(said.pop("note", "")).split()),
             case=self._fields(self._table(said, "case")),
             small=self._fields(self._table(said, "small")),
@@ -200,7 +211,19 @@ class _Reader:
     def _fields(self, said: dict[str, Any]) -> dict[str, Any]:
         for name in said:
             self._one_of(name, [*_CASE_FIELDS], "field of the case")
-        return {name: sized(name, value) for name, value in said.items()}
+        return {name: self._value(name, value) for name, value in said.items()}
+
+    def _value(self, name: str, value: Any) -> Any:
+        """A field's value, or one at an axis, if it is of the field's kind."""
+        found = sized(name, value)
+        if name in _WORDS:
+            return self._one_of(found, _WORDS[name], name)
+        numbers = found if name == "windows" else [found]
+        if name in _CASE_FIELDS and name != "predict":
+            for number in numbers if isinstance(numbers, list) else [numbers]:
+                if isinstance(number, bool) or not isinstance(number, int | float):
+                    raise ExperimentError(f"{self._name}: {name} is a number, not {number!r}.")
+        return found
 
     def _table(self, said: dict[str, Any], name: str) -> dict[str, Any]:
         """A part of the file that is a table; empty where it has none."""
@@ -234,9 +257,10 @@ class _Reader:
         self._nothing_left(said, "an axis")
         return axis
 
-    @staticmethod
-    def _values(name: str, values: Any) -> tuple[Any, ...]:
-        return tuple(sized(name, value) for value in values)
+    def _values(self, name: str, values: Any) -> tuple[Any, ...]:
+        if not isinstance(values, (list, tuple)):
+            raise ExperimentError(f"{self._name}: values are a list, [...], not {values!r}.")
+        return tuple(self._value(name, value) for value in values)
 
     def _panels(self, said: dict[str, Any]) -> Iterator[tuple[str, Any, str]]:
         """(field, value, label) of each."""
@@ -246,7 +270,7 @@ class _Reader:
         labels = said.pop("labels", {})
         for value in said.pop("values", ()):
             label = labels.get(str(value), _PANEL_LABELS.get(value, f"{name} {value}"))
-            yield name, sized(name, value), label
+            yield name, self._value(name, value), label
         self._nothing_left(said, "the panels")
 
     def _series(self, said: list[dict[str, Any]]) -> Iterator[Series]:
@@ -280,7 +304,9 @@ class _Reader:
             names.add(series.name)
             yield series
 
-    def _claim(self, said: dict[str, Any], panels: tuple[tuple[str, Any, str], ...]) -> Claim:
+    def _claim(
+        self, said: dict[str, Any], panels: tuple[tuple[str, Any, str], ...], series: set[str]
+    ) -> Claim:
         text, check = said.pop("text", None), said.pop("check", None)
         if not text or not check:
             raise ExperimentError(f"{self._name}: a claim has a text and a check.")
@@ -291,6 +317,11 @@ class _Reader:
         lacking = [p.name for p in known if p.default is Parameter.empty and p.name not in said]
         if lacking:
             raise ExperimentError(f"{self._name}: {check} needs {', '.join(lacking)} (“{text}”).")
+        for option in _NAMES_SERIES:
+            named = said.get(option, [])
+            for name in named if isinstance(named, list) else [named]:
+                if series:
+                    self._one_of(name, series, "series of this figure")
         for panel in said.get("panels", ()):
             self._one_of(str(panel), [str(value) for _, value, _ in panels], "panel")
         return Claim(" ".join(str(text).split()), check, said)

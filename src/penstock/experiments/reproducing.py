@@ -112,6 +112,8 @@ class Reproduction:
             "title": figure.title,
             "kind": figure.kind,
             "scale": self.scale.name,
+            "thin": self.thin,
+            "clocks": [clock for clock in clocks if by_clock[clock] and clock in figure.clocks],
             "note": figure.note,
             "measured_at": max((run["measured_at"] for run in known), default=_now()),
             "commit": commit(Path(__file__).parent),
@@ -120,9 +122,25 @@ class Reproduction:
             "seconds": round(sum(run["seconds"] for run in known), 1),
             **described(figure, rows),
             "rows": rows,
-            "verdicts": _with_refusals(judge(figure, self.scale, rows), rows),
+            "verdicts": self._with_reasons(figure, judge(figure, self.scale, rows), rows),
         }
         write_result(self.folder, _finite(result))
+
+    def _with_reasons(
+        self, figure: Figure, verdicts: list[dict[str, Any]], rows: Sequence[Row]
+    ) -> list[dict[str, Any]]:
+        """What could not be judged says why its points are not there."""
+        refused = [row["refused"] for row in rows if "refused" in row]
+        for verdict in verdicts:
+            if verdict["verdict"] != "not judged":
+                continue
+            if not set(figure.clocks).intersection(self.clocks):
+                verdict["said"] += f"; this figure is {figure.clocks[0]} only"
+            elif refused:
+                verdict["said"] += (
+                    f"; {counted(len(refused), 'point')} refused, the first: {refused[0]}"
+                )
+        return verdicts
 
 
 @contextmanager
@@ -156,17 +174,6 @@ def _take(handle: int) -> bool:
     except OSError:
         return True
     return True
-
-
-def _with_refusals(verdicts: list[dict[str, Any]], rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """What could not be judged says why its points are not there."""
-    refused = [row["refused"] for row in rows if "refused" in row]
-    for verdict in verdicts:
-        if refused and verdict["verdict"] == "not judged":
-            verdict["said"] += (
-                f"; {counted(len(refused), 'point')} refused, the first: {refused[0]}"
-            )
-    return verdicts
 
 
 def _finite(value: Any) -> Any:

@@ -11,6 +11,7 @@ from typing import Any
 from penstock.experiments.case import ExperimentError
 from penstock.experiments.kept import write_whole
 from penstock.experiments.papers import PAPERS
+from penstock.experiments.report.head import commit, scale_of
 from penstock.experiments.report.page import write_report
 from penstock.experiments.report.plots import write_png
 
@@ -62,28 +63,49 @@ def write_all(folder: Path, *, png: bool = False) -> list[Result]:
 def _page(results: Sequence[Result]) -> str:
     """All verdicts as Markdown, paper by paper."""
     verdicts = [verdict for result in results for verdict in result["verdicts"]]
-    scales = {result["id"]: result["scale"] for result in results}
+    runs = {result["id"]: result for result in results}
     counts = Counter(verdict["verdict"] for verdict in verdicts)
     shown = ", ".join(f"{counts[name]} {name}" for name in _ORDER if counts[name])
-    lines = ["# Verdicts", "", f"{len(verdicts)} claims: {shown}."]
+    lines = ["# Verdicts", "", f"{len(verdicts)} claims: {shown}.", "", *_origins(results)]
     for name, paper in PAPERS.items():
         of_paper = [verdict for verdict in verdicts if verdict["paper"] == name]
         if not of_paper:
             continue
         where = ", ".join(part for part in (paper.authors, paper.venue) if part)
         lines += ["", f"## {paper.title}", "", f"{where}.", ""]
-        lines += ["| | claim | verdict | numbers | scale |", "| --- | --- | --- | --- | --- |"]
+        lines += ["| | claim | verdict | numbers | run |", "| --- | --- | --- | --- | --- |"]
         for verdict in of_paper:
             condition = f": {verdict['condition']}" if verdict["condition"] else ""
             cells = [
                 verdict["id"],
                 verdict["claim"],
                 f"**{verdict['verdict']}**{condition}",
-                verdict["said"],
-                scales[verdict["id"].rpartition(".")[0]],
+                "<br>".join(verdict.get("findings") or [verdict["said"]]),
+                _run_of(runs[verdict["id"].rpartition(".")[0]], verdict),
             ]
             lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     return "\n".join(lines) + "\n"
+
+
+def _run_of(result: Result, verdict: Verdict) -> str:
+    """The scale and the clocks by which a claim was judged."""
+    clocks = verdict.get("clocks", ())
+    return ", ".join(filter(None, (scale_of(result), " and ".join(clocks))))
+
+
+def _origins(results: Sequence[Result]) -> list[str]:
+    """Which figures were run where and with what."""
+    groups: dict[tuple[str, str, str, str], list[str]] = {}
+    for result in results:
+        machine = result["machine"]
+        where = f"{machine.get('processor', '?')}, {machine.get('cores', '?')} cores"
+        by = f"{scale_of(result)}, {' and '.join(result.get('clocks', ()))}".rstrip(", ")
+        key = (by, str(result["measured_at"])[:10], commit(result), where)
+        groups.setdefault(key, []).append(result["id"])
+    lines = ["| figures | run | until | commit | machine |", "| --- | --- | --- | --- | --- |"]
+    for (by, day, version, where), ids in groups.items():
+        lines.append(f"| {', '.join(ids)} | {by} | {day} | `{version}` | {where} |")
+    return lines
 
 
 def _read(path: Path) -> Result:

@@ -54,9 +54,10 @@ def _verdict(figure: Figure, claim: Claim, number: int, looks: list[_Look]) -> d
         verdict = "with a condition" if holding else "not reproduced"
     condition = _places(holding, judged) if verdict == "with a condition" else ""
     several = len({look.panel for look in judged}) > 1
+    places = [_place(look, panel=several) for look in judged]
     said = "; ".join(
-        f"{_place(look, panel=several)}: {'' if look.finding.holds else 'no, '}{look.finding.said}"
-        for look in judged
+        f"{place}: {'' if look.finding.holds else 'no, '}{look.finding.said}"
+        for place, look in zip(places, judged, strict=True)
     )
     return {
         "id": f"{figure.id}.{number}",
@@ -65,7 +66,12 @@ def _verdict(figure: Figure, claim: Claim, number: int, looks: list[_Look]) -> d
         "claim": claim.text,
         "verdict": verdict,
         "condition": condition,
+        "clocks": list(dict.fromkeys(look.clock for look in judged)),
         "said": said or "there are no points to judge it by",
+        "findings": [
+            f"{'✓' if look.finding.holds else '✗'} {place}: {look.finding.said}"
+            for place, look in zip(places, judged, strict=True)
+        ],
         "numbers": {_place(look, panel=True): dict(look.finding.numbers) for look in judged},
     }
 

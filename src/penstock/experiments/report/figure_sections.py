@@ -6,9 +6,15 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
-from penstock.experiments.report.head import commit, moment
+from penstock.experiments.report.head import commit, moment, scale_of
 from penstock.experiments.report.plots import Result
-from penstock.experiments.report.verdict_table import PaperResults, anchor, badge, counts
+from penstock.experiments.report.verdict_table import (
+    PaperResults,
+    anchor,
+    badge,
+    counts,
+    findings,
+)
 
 Plots = Sequence[Mapping[str, Any]]
 
@@ -30,9 +36,10 @@ def paper_section(paper: PaperResults, plots: Mapping[str, Plots]) -> str:
 
 def _figure(result: Result, plots: Plots) -> str:
     name = anchor("figure", result["id"])
-    title = f'<a href="#{name}">{escape(_numbered(result["figure"]))}</a> {escape(result["title"])}'
+    number = _numbered(result["figure"]) or f"{result['id']}:"
+    title = f'<a href="#{name}">{escape(number)}</a> {escape(result["title"])}'
     where = (
-        f"Measured {moment(result)} at scale “{result['scale']}”, commit {commit(result)}, in "
+        f"Run until {moment(result)} at scale “{scale_of(result)}”, commit {commit(result)}, in "
         f"{result['seconds']:,.0f} s."
     )
     parts = [
@@ -48,6 +55,8 @@ def _figure(result: Result, plots: Plots) -> str:
 
 
 def _numbered(figure: str) -> str:
+    if not figure:
+        return ""
     return f"Figure {figure}:" if figure[:1].isdigit() else f"{figure}:"
 
 
@@ -57,7 +66,7 @@ def _verdicts(verdicts: Sequence[Mapping[str, Any]]) -> str:
         condition = f" ({escape(verdict['condition'])})" if verdict["condition"] else ""
         items.append(
             f"<li>{badge(verdict['verdict'])}{condition}: {escape(verdict['claim'])}. "
-            f'<span class="faint">{escape(verdict["said"])}</span></li>'
+            f'<br><span class="faint">{findings(verdict)}</span></li>'
         )
     return f"<ul>{''.join(items)}</ul>" if items else ""
 

@@ -39,13 +39,12 @@ def origin(papers: Sequence[PaperResults]) -> str:
     results = [result for paper in papers for result in paper.results]
     machines = {json.dumps(result["machine"], sort_keys=True): result for result in results}
     times = sorted(moment(result) for result in results)
-    pairs = [("scale", ", ".join(_distinct(result["scale"] for result in results)))]
+    pairs = [("scale", ", ".join(_distinct(scale_of(result) for result in results)))]
     if times:
-        pairs.append(("measured", " to ".join(_distinct([times[0], times[-1]]))))
+        pairs.append(("figures done", " to ".join(_distinct([times[0], times[-1]]))))
         seconds = sum(result["seconds"] for result in results)
-        pairs.append(
-            ("in", f"{seconds:,.0f} seconds" if seconds < 600 else f"{seconds / 60:,.0f} minutes")
-        )
+        took = f"{seconds:,.0f} seconds" if seconds < 600 else f"{seconds / 60:,.0f} minutes"
+        pairs.append(("all runs, one by one", took))
     pairs.append(("commit", ", ".join(_distinct(commit(result) for result in results))))
     for result in machines.values():
         pairs += _machine(result["machine"])
@@ -58,12 +57,18 @@ def contents(papers: Sequence[PaperResults]) -> str:
     lines = []
     for paper in papers:
         links = " ".join(
-            f'<a href="#{anchor("figure", result["id"])}">{escape(result["figure"])}</a>'
+            f'<a href="#{anchor("figure", result["id"])}">'
+            f"{escape(result['figure'] or result['id'])}</a>"
             for result in paper.results
         )
         title = f'<a href="#{anchor("paper", paper.name)}">{escape(paper.paper.title)}</a>'
         lines.append(f"<p>{title}: {links}</p>")
     return "\n".join(lines)
+
+
+def scale_of(result: Result) -> str:
+    """At which scale, and whether only a few values of each axis were run."""
+    return f"{result['scale']}, thinned" if result.get("thin") else str(result["scale"])
 
 
 def moment(result: Result) -> str:

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from penstock.experiments.report.plot_axes import NUMBER, SHORT_NUMBER, Spec, number_labels
+from penstock.experiments.report.plot_axes import (
+    NUMBER,
+    SHORT_NUMBER,
+    Spec,
+    number_labels,
+    round_ticks,
+)
 from penstock.experiments.shapes.lines import short
 
 Row = dict[str, Any]
@@ -16,6 +22,7 @@ _COLOURS = "viridis"  # even steps of lightness; told apart without seeing red o
 HEADER_LINES = r"split(datum.label, '\n')"
 """A panel's name, in Vega's expressions: lines under each other."""
 
+_MOST_TICKS = 5
 _GAP = 0.04  # between cells, as a share of them
 
 
@@ -53,6 +60,7 @@ def heat_map(
                             "title": f"{measure['label']} (ring: the highest)",
                             "orient": "top",
                             "labelExpr": SHORT_NUMBER,
+                            "values": _few_ticks([row["mean"] for row in rows]),
                         },
                     },
                     "tooltip": [
@@ -104,6 +112,13 @@ def mark_highest(rows: Sequence[Row]) -> None:
             best[row["panel"]] = row
     for row in best.values():
         row["highest"] = True
+
+
+def _few_ticks(values: Sequence[float]) -> list[float]:
+    """Round numbers that fit under a short legend."""
+    low, high = min(values), max(values)
+    ticks = round_ticks(low, high) if low > 0.0 else []
+    return ticks[:: -(-len(ticks) // _MOST_TICKS)] if ticks else [low, high]
 
 
 def _cells(label: str, sizes: Sequence[Any]) -> Spec:

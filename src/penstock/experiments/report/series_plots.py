@@ -75,7 +75,9 @@ def _lines(y: Spec, series: Mapping[str, str], *, many: bool) -> list[Spec]:
     mean, low, high = {"field": "mean", **y}, {"field": "low", **y}, {"field": "high"}
     spread: Spec = {
         "transform": [{"filter": _HAS_INTERVAL}],
-        "mark": {"type": "area", "line": False} if many else {"type": "rule", "strokeWidth": 3},
+        "mark": {"type": "area", "line": False}
+        if many
+        else {"type": "rule", "strokeWidth": 3, "clip": True},
         "encoding": {"y": low, "y2": high, "opacity": _dimmed(0.22 if many else 0.4)},
     }
     line: Spec = {

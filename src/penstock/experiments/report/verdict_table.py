@@ -64,6 +64,11 @@ def badge(verdict: str) -> str:
     )
 
 
+def findings(verdict: Mapping[str, Any]) -> str:
+    """What was found, a line for each panel and clock."""
+    return "<br>".join(map(escape, verdict.get("findings") or [verdict["said"]]))
+
+
 def verdict_table(papers: Sequence[PaperResults]) -> str:
     """All verdicts by paper, and the choice of some of them."""
     judged = [paper for paper in papers if paper.verdicts]
@@ -108,7 +113,7 @@ def _body(paper: PaperResults) -> str:
             f'<td class="claim">{escape(verdict["claim"])}</td>'
             f"<td>{badge(verdict['verdict'])}</td>"
             f'<td class="condition">{escape(verdict["condition"])}</td>'
-            f'<td class="said">{escape(verdict["said"])}</td></tr>'
+            f'<td class="said">{findings(verdict)}</td></tr>'
             for verdict in result["verdicts"]
         ]
     head = f'<tr><th class="paper" scope="rowgroup" colspan="5">{title}</th></tr>'
