@@ -127,7 +127,7 @@ def reproduce(
         try:
             with watching() as watcher:
                 failed = reproduction.run(watcher, again=again)
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, SystemExit):
             kept = len([*(folder / "points").glob("*.json")])
             typer.echo(
                 f"{kept} points are kept in {folder}; the same command goes on from there.",
