@@ -165,7 +165,7 @@ def loses_little(lines: Lines, *, series: str, of: str, at_most: float) -> Findi
     if not ratios:
         return NOTHING
     losses = {x: 1.0 - ratio for x, ratio in ratios.items()}
-    said = "loses " + ", ".join(f"{loss:.1%} at {short(x)}" for x, loss in losses.items())
+    said = "loses " + ", ".join(f"{loss:.2%} at {short(x)}" for x, loss in losses.items())
     return Finding(max(losses.values()) <= at_most, said, {"loss": keyed(losses)})
 
 
