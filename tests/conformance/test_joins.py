@@ -59,6 +59,15 @@ def test_join(
     function(Case(named(join), maker_of(master), kind_on(master, kind)))
 
 
+@pytest.mark.parametrize("promise", CHECKS)
+@pytest.mark.parametrize("join", ["hybridjoin", "optimised-x-hybridjoin"])
+def test_joins_that_read_neighbours_at_once(
+    join: str, promise: str, maker_of: Callable[[str], MakeMaster]
+) -> None:
+    kind = next(kind for kind in KEY_KINDS.values() if applies(CHECKS[promise], kind))
+    CHECKS[promise](Case(named(join, read_pages=3), maker_of("memory"), kind))
+
+
 def test_no_check_is_left_out() -> None:
     """Every check applies to some kind of key, and no two have one name."""
     assert len(CHECKS) == len(EVERY_KIND) + len(HASHED_KINDS) + len(SOME_KINDS)

@@ -101,6 +101,13 @@ def test_inlj_and_meshjoin_by_hand(rates: Rates) -> None:
     assert mesh.pages_per_row * mesh.window_rows == pytest.approx(rates.master.num_pages)
 
 
+def test_a_run_of_neighbours_is_one_read(rates: Rates) -> None:
+    one, four = predicted("hybridjoin", rates), predicted("hybridjoin", rates, read_pages=4)
+    assert (one.read_pages, four.read_pages) == (1, 4)
+    assert four.pages_per_row == pytest.approx(4 * four.reads_per_row)
+    assert four.reads_per_row < one.reads_per_row
+
+
 @pytest.mark.parametrize("name", ["hybridjoin", "ssij", "meshjoin"])
 def test_more_budget_reads_less(name: str, rates: Rates) -> None:
     reads = [predicted(name, rates, budget).pages_per_row for budget in (200_000, 300_000, 500_000)]

@@ -100,6 +100,26 @@ def test_optimised_x_hybridjoin_without_stream_probing_is_hybridjoin(lab: Any) -
     assert off_master.pages_read == plain_master.pages_read
 
 
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [("hybridjoin", {}), ("optimised-x-hybridjoin", {"stream_probing": False})],
+)
+def test_neighbours_of_the_oldest_rows_page_are_read_with_it(
+    lab: Any, name: str, options: dict[str, Any]
+) -> None:
+    rows = lab.stream_of(lab.zipf_keys(15_000, shuffled=False))
+    master, single = lab.Watched(lab.master_table()), lab.Watched(lab.master_table())
+    join = lab.build(name, master, budget="100KB", read_pages=3, **options)
+    plain = lab.build(name, single, budget="100KB", **options)
+    assert join.window.limit < plain.window.limit
+    lab.assert_plain_join(lab.run(join, rows), rows, lab.master_table())
+    assert all(pages[0] % 3 == 0 for pages in master.calls)
+    assert all(len(pages) == 3 or pages[-1] == lab.PAGES - 1 for pages in master.calls)
+    lab.run(plain, rows)
+    assert len(master.calls) < len(single.calls)
+    assert join.stats.page_reads == len(master.pages_read) > plain.stats.page_reads
+
+
 # -- CACHEJOIN and SSCJ --------------------------------------------------------------------------
 
 CACHED = pa.schema([("v", pa.int64())])

@@ -74,6 +74,7 @@ def test_an_option_that_the_join_does_not_have_is_refused() -> None:
         ("partitioned", "threshold", 0),
         ("partitioned", "held_share", 1.0),
         ("ssij", "cache_share", -0.1),
+        ("hybridjoin", "read_pages", 0),
         ("hybridjoin-l", "position", 1.5),
         ("hybridjoin-pq", "page_threshold", 0),
         ("hybridjoin-pq", "leave_below", -1),

@@ -22,6 +22,7 @@ from penstock.joins.cachejoin import CachePlan
 from penstock.joins.cachejoin_l import CacheJoinL
 from penstock.joins.cachejoin_pq import CacheJoinPQ
 from penstock.joins.holding_all import HoldsAllOfR
+from penstock.joins.hybridjoin import HybridJoin
 from penstock.joins.hybridjoin_l import HybridJoinL
 from penstock.joins.hybridjoin_pq import HybridJoinPQ
 from penstock.joins.inlj import Inlj
@@ -145,7 +146,7 @@ def predict(join: SemiStreamJoin, rates: Rates) -> Prediction:
     master, window = join.master, join.window
     pages = max(master.num_pages, 1)
     whole = isinstance(join, HoldsAllOfR) and join.holds_all()
-    runs = isinstance(join.plan, MeshJoin | OptimisedXHybridJoin)
+    runs = isinstance(join.plan, MeshJoin | HybridJoin | OptimisedXHybridJoin)
     run = join.pages_per_read if runs or isinstance(join, PinnedPagesOperator) else 1
     run = min(run, pages)
     if whole:

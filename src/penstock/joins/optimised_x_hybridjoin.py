@@ -16,9 +16,9 @@ from penstock.joins.binding import Binding
 from penstock.joins.cachejoin import require_share, tuple_cache
 from penstock.joins.plan import Clock, JoinPlan
 from penstock.joins.progress import whole_keys
+from penstock.joins.reading_neighbours import ReadsNeighbours
 from penstock.joins.sizing import Sizing
 from penstock.joins.yielding_cache import LEAST_CACHE, YieldingCache
-from penstock.keys import Int64s
 from penstock.masters.base import Changes, Master
 from penstock.schedules import OldestFirst
 
@@ -92,7 +92,7 @@ class OptimisedXHybridJoin(JoinPlan):
         )
 
 
-class _FilledCacheOperator(YieldingCache):
+class _FilledCacheOperator(ReadsNeighbours, YieldingCache):
     """The loop behind a cache that is filled from the first page on, before any row is probed."""
 
     reads_unasked = True
@@ -115,13 +115,6 @@ class _FilledCacheOperator(YieldingCache):
         added = add_what_fits(cache, everyone, np.zeros(len(everyone), dtype=np.int64))
         self._next_page = last
         self._full = added < len(everyone) or last >= self.master.num_pages
-
-    def _read_pages(self, pages: Int64s) -> bool:
-        """Read the run of neighbours that the first of these pages is in."""
-        step = self.pages_per_read
-        first = int(pages[0]) // step * step if len(pages) else 0
-        last = min(first + step, self.master.num_pages) if len(pages) else 0
-        return super()._read_pages(np.arange(first, last, dtype=np.int64))
 
     def _empty_cache(self) -> None:
         super()._empty_cache()
