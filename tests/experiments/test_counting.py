@@ -81,6 +81,20 @@ def test_hybridjoin_answers_twice_the_windows_share_of_a_page_where_pages_are_al
     assert mean(values, "reads_per_page_read") == 1.0
 
 
+def test_pages_are_the_files_whatever_a_read_brings(counted: Run) -> None:
+    together = replace(SMALL, rows=20_000, budget=800_000)
+    for case in (
+        together.with_options(read_pages=4),
+        replace(together, read_bytes=4 * together.page_bytes),
+    ):
+        values = counted(case)
+        fluid = 2 * mean(values, "window_rows") / values["pages"]
+        assert mean(values, "stream_rows_per_read") == pytest.approx(fluid, rel=0.06)
+        assert mean(values, "bound_stream_rows_per_read") == pytest.approx(fluid, rel=0.06)
+        # Now and then two neighbouring runs are read as one.
+        assert 0.2 < mean(values, "reads_per_page_read") <= 0.26
+
+
 def test_meshjoin_answers_its_window_in_a_round(counted: Run) -> None:
     values = counted(MESH)
     fluid = mean(values, "window_rows") / values["pages"]

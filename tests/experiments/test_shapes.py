@@ -119,6 +119,9 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Line], bool]] = [
         {"a": [1, 1, 9, 9], "b": [2, 2, 2, 2], "c": [2, 1, 2, 2]},
         False,
     ),
+    ("near", TWO | {"within": 0.1}, {"a": [1.09, 0.91], "b": [1, 1]}, True),
+    ("near", TWO | {"within": 0.1}, {"a": [1.11, 1], "b": [1, 1]}, False),
+    ("near", TWO | {"within": 0.1}, {"a": [0.89, 1], "b": [1, 1]}, False),
     ("at_most_share", TWO | {"share": 0.5}, {"a": [1, 2], "b": [2, 4]}, True),
     ("at_most_share", TWO | {"share": 0.5}, {"a": [1, 2.1], "b": [2, 4]}, False),
     (
@@ -137,12 +140,15 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Line], bool]] = [
     ("grows", ONE, {"a": [1, 2, 1.99, 3]}, True),
     ("grows", ONE, {"a": [1, 2, 1.9, 3]}, False),
     ("grows", ONE, {"a": [1, 1.005, 1]}, False),  # not in all
+    ("grows", ONE | {"within": 0.05}, {"a": [1, 1.02, 1.04]}, False),  # by no more than allowed
     ("grows", ONE | {"within": 0.2}, {"a": [1, 2, 1.9, 3]}, True),
     ("falls", ONE, {"a": [3, 2, 2.01, 1]}, True),
     ("falls", ONE, {"a": [3, 2, 2.1, 1]}, False),
     ("falls", ONE, {"a": [3, 0, -1]}, True),
-    ("flattens", ONE, {"a": [10, 5, 2, 1, 0.5]}, True),
-    ("flattens", ONE, {"a": [5, 4, 3, 2, 1]}, False),
+    ("flattens", ONE, {"a": [10, 5, 2, 1.05, 1, 1.09]}, True),
+    ("flattens", ONE, {"a": [10, 5, 2, 1.11, 1, 1.09]}, False),
+    ("flattens", ONE, {"a": [8, 4, 2, 1, 0.5]}, False),  # falls on and on
+    ("flattens", ONE | {"points": 2}, {"a": [8, 4, 2, 2]}, True),
     ("one_maximum", ONE, {"a": [1, 3, 2.97, 4, 2]}, True),  # a dip of noise
     ("one_maximum", ONE, {"a": [1, 3, 2, 4, 2]}, False),  # a second one
     ("one_maximum", ONE, {"a": [1, 2, 3]}, False),
@@ -168,12 +174,16 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Line], bool]] = [
     ("knee", ONE, {"a": [8.9, 9.5, 10, 9.5]}, False),  # no rise
     ("knee", ONE, {"a": [5, 8, 10, 8]}, False),  # a peak
     ("knee", ONE, {"a": [5, 9.5, 5, 10, 5]}, False),  # two peaks are no wide top
-    ("ahead_of_last", ONE | {"by": 2.0}, {"a": [4, 9, 2]}, True),
-    ("ahead_of_last", ONE | {"by": 2.0}, {"a": [3.9, 9, 2]}, False),
+    ("falls_at_first", ONE, {"a": [4, 3, 2, 1, 9]}, True),
+    ("falls_at_first", ONE, {"a": [4, 3, 3, 1, 0]}, False),
+    ("falls_at_first", ONE | {"points": 2}, {"a": [4, 3, 3]}, True),
     ("plateau_then_drop", ONE, {"a": [9.1, 9.5, 10, 9.2, 7.9]}, True),
     ("plateau_then_drop", ONE, {"a": [9.1, 9.5, 10, 9.2, 8.1]}, False),  # no drop
     ("plateau_then_drop", ONE, {"a": [5, 9.5, 10, 9.2, 7]}, False),  # too narrow
     ("plateau_then_drop", ONE, {"a": [9.1, 5, 10, 9.2, 7]}, False),  # a gap in it
+    ("plateau_then_drop", ONE, {"a": {1: 10, 2: 9.5, 4: 9.1, 8: 8.5, 12: 7.9, 24: 7.0}}, True),
+    ("plateau_then_drop", ONE, {"a": {1: 10, 2: 9.5, 4: 9.1, 8: 8.5, 13: 7.9, 24: 7.0}}, False),
+    ("plateau_then_drop", ONE, {"a": {1: 10, 2: 9.5, 4: 9.1, 8: 7.9, 13: 8.5, 24: 7.0}}, False),
     ("slope_near", ONE | {"slope": -1.0, "within": 0.05}, {"a": {1: 8, 2: 4.1, 8: 1}}, True),
     ("slope_near", ONE | {"slope": -1.0, "within": 0.05}, {"a": {1: 8, 2: 4.5, 8: 1}}, False),
     ("no_more_than_x", ONE | {"more": 1.0}, {"a": {10: 11, 20: 15}}, True),

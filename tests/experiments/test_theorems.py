@@ -52,7 +52,9 @@ def any_stream(draw: st.DrawFn) -> Drawn:
     """Keys in any order, found in R or not."""
     setting = draw(SETTINGS)
     last = 2 * setting.num_pages * setting.page_rows - 1
-    keys = draw(st.lists(st.integers(0, last), min_size=1, max_size=5 * setting.window_rows))
+    rows = setting.window_rows
+    # Longer than the window, so that some reads are of a full one.
+    keys = draw(st.lists(st.integers(0, last), min_size=2 * rows, max_size=5 * rows))
     return setting, np.array(keys, dtype=np.int64)
 
 
@@ -86,8 +88,12 @@ def test_both_theorems_hold_on_saturated_streams(drawn: Drawn) -> None:
 @given(A_STREAM)
 def test_the_window_is_full_at_each_read_until_the_stream_ends(drawn: Drawn) -> None:
     setting, keys = drawn
-    for read in hybrid_log(setting, keys):
+    log = hybrid_log(setting, keys)
+    for read in log:
         assert read.waiting == setting.window_rows or read.admitted == len(keys)
+    if len(keys) > setting.window_rows:
+        assert log[0].waiting == setting.window_rows
+        assert log[0].admitted < len(keys)
 
 
 @steadily

@@ -71,9 +71,20 @@ def only(verdicts: list[dict[str, Any]]) -> dict[str, Any]:
     ("ratios", "verdict", "condition"),
     [
         (
-            {(SORTED, PRICED): 2, (UNSORTED, PRICED): 2, (SORTED, MEASURED): 3},
+            {
+                (SORTED, PRICED): 2,
+                (SORTED, MEASURED): 3,
+                (UNSORTED, PRICED): 2,
+                (UNSORTED, MEASURED): 3,
+            },
             "reproduced",
             "",
+        ),
+        ({(SORTED, PRICED): 2, (UNSORTED, PRICED): 2}, "reproduced", ""),
+        (
+            {(SORTED, PRICED): 2, (UNSORTED, PRICED): 2, (SORTED, MEASURED): 3},
+            "with a condition",
+            "no points for R unsorted, measured",
         ),
         ({(SORTED, PRICED): 0.5, (UNSORTED, PRICED): 0.5}, "not reproduced", ""),
         (
@@ -121,6 +132,17 @@ def test_a_verdict_says_where_a_claim_holds(
 ) -> None:
     found = only(judge(figure(), PAPER, rows(ratios)))
     assert (found["verdict"], found["condition"]) == (verdict, condition)
+
+
+def test_a_verdict_says_where_a_join_cannot_run() -> None:
+    there = rows({(SORTED, PRICED): 2, (UNSORTED, PRICED): 2})
+    refused = {**row("meshjoin", 2.0, {}, SORTED), "refused": "too little memory"}
+    found = only(judge(figure(), PAPER, [*there, refused]))
+    assert found["verdict"] == "reproduced"
+    assert found["said"] == (
+        "R sorted by frequency: 2.00 × meshjoin (cannot run: meshjoin at 2); "
+        "R unsorted: 2.00 × meshjoin"
+    ).replace("frequency:", "frequency, counted:").replace("unsorted:", "unsorted, counted:")
 
 
 def test_a_verdict_carries_its_claim_its_words_and_its_numbers() -> None:

@@ -20,6 +20,7 @@ from penstock.experiments.price import Price
 from penstock.joins.base import SemiStreamJoin
 from penstock.masters import Master
 from penstock.masters.base import PageNumbers
+from penstock.masters.coarse_pages import CoarsePages
 from penstock.stats import JoinStats, WaitHistogram
 from penstock.streams import Workload
 
@@ -44,9 +45,17 @@ reading is as long as that. Where pages are pinned, most rows leave at once, and
 period longer. The count is that of `READINGS` readings."""
 _MOST_WINDOWS = 4.0
 """Windows of stream rows, waiting or not, for each window that is asked for above."""
+_FEWEST_PAGES = 30
+"""Rows per page read say nothing where fewer pages than these were read while rows were counted."""
 _WITHOUT_WINDOW = 6_000
 """Stream rows of a join that has no window."""
 _LEAST_BATCH = 1_024
+_OF_READS = (
+    "stream_rows_per_read",
+    "rows_per_read",
+    "bound_stream_rows_per_read",
+    "bound_priced_rows_per_second",
+)
 _AHEAD = 1 << 18
 """Stream rows that are made at a time, while the clock stands."""
 
@@ -176,7 +185,9 @@ def _values(
         else None,
         "window_capacity_rows": single(join.window.limit / max(join.window.row_nbytes, 1)),
         "bound_stream_rows_per_read": (
-            single(bound * sum(rows) / misses) if bound is not None and misses else None
+            single(bound * sum(rows) / misses / _pages_of_one(join))
+            if bound is not None and misses
+            else None
         ),
         "bound_priced_rows_per_second": None,
         "cached_rows": single(join.cache.rows if join.cache is not None else 0),
@@ -190,11 +201,13 @@ def _values(
     }
     if bound is not None and misses:
         # Each page of the bound is a read by itself, as most of ROOTJOIN's are.
-        pages = misses / bound
-        seconds = price.seconds(
-            reads=pages, nbytes=pages * _page_nbytes(join), waited=misses, hits=hits
-        )
+        reads = misses / bound
+        nbytes = reads * _pages_of_one(join) * _page_nbytes(join)
+        seconds = price.seconds(reads=reads, nbytes=nbytes, waited=misses, hits=hits)
         found["bound_priced_rows_per_second"] = single(sum(rows) / seconds)
+    if sum(part.pages for part in parts) < _FEWEST_PAGES:
+        for name in _OF_READS:
+            found.pop(name, None)
     return {name: value for name, value in found.items() if value is not None}
 
 
@@ -213,7 +226,7 @@ class _Reading:
     def __init__(self, before: _Tally, after: _Tally, join: SemiStreamJoin) -> None:
         old, new = before.stats, after.stats
         self.rows = after.rows - before.rows
-        self.pages = new.page_reads - old.page_reads
+        self.pages = (new.page_reads - old.page_reads) * _pages_of_one(join)
         self.hits = new.cache_hits - old.cache_hits
         self.answered = new.rows_read_for - old.rows_read_for
         self.reads = after.reads - before.reads
@@ -230,7 +243,13 @@ class _Reading:
 
 
 def _page_nbytes(join: SemiStreamJoin) -> float:
-    return join.master.data_nbytes / max(join.master.num_pages, 1)
+    """Bytes of a page as the file has it."""
+    return join.master.data_nbytes / max(join.master.num_pages * _pages_of_one(join), 1)
+
+
+def _pages_of_one(join: SemiStreamJoin) -> int:
+    """Pages of the file in what the join takes for one page."""
+    return join.master.pages_per_read if isinstance(join.master, CoarsePages) else 1
 
 
 def _waits_between(before: WaitHistogram, after: WaitHistogram) -> WaitHistogram:
@@ -249,7 +268,8 @@ def _predicted(
     found = predict(join, Rates(ZipfKeys(case.skew, case.order, case.missing), join.master))  # type: ignore[arg-type]
     said: dict[str, Any] = {}
     if found.stream_rows_per_read is not None:
-        said["predicted_stream_rows_per_read"] = single(found.stream_rows_per_read)
+        by_page = found.stream_rows_per_read / _pages_of_one(join)
+        said["predicted_stream_rows_per_read"] = single(by_page)
     if costs is not None:
         rate = service_rate(join, found, costs).rows_per_second
         said["predicted_rows_per_second"] = single(rate)

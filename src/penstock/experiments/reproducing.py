@@ -117,7 +117,7 @@ class Reproduction:
             "note": figure.note,
             "measured_at": max((run["measured_at"] for run in known), default=_now()),
             "commit": commit(Path(__file__).parent),
-            "commits": sorted({str(run["commit"]) for run in known}),
+            "commits": sorted({str(run["commit"]) for run in known if run["commit"]}),
             "machine": describe(),
             "seconds": round(sum(run["seconds"] for run in known), 1),
             **described(figure, rows),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from penstock.budget import parse_bytes
@@ -12,6 +12,7 @@ from penstock.experiments.job import CLOCKS, Clock
 from penstock.experiments.kinds.grid import SCALED_FIELDS, Row, panel_name
 from penstock.experiments.scale import Scale
 from penstock.experiments.shapes import Finding, Lines, check_named
+from penstock.experiments.shapes.lines import refusals
 
 Verdict = Literal["reproduced", "with a condition", "not reproduced", "not judged"]
 
@@ -46,13 +47,19 @@ def _verdict(figure: Figure, claim: Claim, number: int, looks: list[_Look]) -> d
     judged = [look for look in looks if look.finding.holds is not None]
     holding = [look for look in judged if look.finding.holds]
     verdict: Verdict
+    run = {look.clock for look in judged}
+    unseen = [look for look in looks if look.finding.holds is None and look.clock in run]
     if not judged:
         verdict = "not judged"
-    elif len(holding) == len(judged):
+    elif len(holding) == len(judged) and not unseen:
         verdict = "reproduced"
     else:
         verdict = "with a condition" if holding else "not reproduced"
-    condition = _places(holding, judged) if verdict == "with a condition" else ""
+    condition = ""
+    if holding and len(holding) < len(judged):
+        condition = _places(holding, judged)
+    elif holding and unseen:
+        condition = f"no points for {'; '.join(_place(look, panel=True) for look in unseen)}"
     several = len({look.panel for look in judged}) > 1
     places = [_place(look, panel=several) for look in judged]
     said = "; ".join(
@@ -93,15 +100,29 @@ def _looks(figure: Figure, claim: Claim, scale: Scale, rows: Sequence[Row]) -> I
     if options.get("more") == "batch":
         small = figure.small if scale.divisor > 1 else {}
         options["more"] = {**figure.case, **small}.get("batch_rows", scale.batch_rows)
+    drawn = {row["panel"] for row in rows}
     for field, value, label in figure.panels:
         name = panel_name(field, value)
-        if panels is not None and value not in panels:
+        if (panels is not None and value not in panels) or name not in drawn:
             continue
         for clock, quantity in quantities.items():
             if clock not in figure.clocks or quantity is None:
                 continue
             lines = _lines(rows, name, quantity)
-            yield _Look(label, clock, check(lines, **options))
+            finding = check(lines, **options)
+            left_out = refusals(lines, _names_in(options))
+            if left_out and finding.holds is not None:
+                finding = replace(finding, said=f"{finding.said} ({left_out})")
+            yield _Look(label, clock, finding)
+
+
+def _names_in(options: Mapping[str, Any]) -> list[str]:
+    """All texts in a claim's options: series' names are among them."""
+    found: dict[str, None] = {}
+    for option in options.values():
+        values = option if isinstance(option, list) else [option]
+        found.update((value, None) for value in values if isinstance(value, str))
+    return list(found)
 
 
 def _lines(rows: Sequence[Row], panel: str, quantity: str) -> Lines:

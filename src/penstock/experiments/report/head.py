@@ -77,11 +77,13 @@ def moment(result: Result) -> str:
 
 
 def commit(result: Result) -> str:
-    """Which commit a figure was measured with, shortened; with -dirty if files differed."""
-    said = result["commit"]
-    if not said:
-        return "unknown"
-    name, _, rest = str(said).partition("-")
+    """Which commits a figure's points were run with, shortened; with -dirty if files differed."""
+    said = result.get("commits") or [result["commit"]]
+    return ", ".join(_shortened(str(one)) for one in said if one) or "unknown"
+
+
+def _shortened(said: str) -> str:
+    name, _, rest = said.partition("-")
     return f"{name[:12]}-{rest}" if rest else name[:12]
 
 

@@ -84,6 +84,15 @@ def ahead(
     return Finding(holds, f"{span_of(ratios)} {of}", {"ratio": keyed(ratios)})
 
 
+def near(lines: Lines, *, series: str, of: str, within: float) -> Finding:
+    """The series is within a share of the other at every x, above it or below."""
+    ratios = lines.ratios(series, of)
+    if not ratios:
+        return NOTHING
+    holds = 1.0 - within <= min(ratios.values()) and max(ratios.values()) <= 1.0 + within
+    return Finding(holds, f"{span_of(ratios)} {of}", {"ratio": keyed(ratios)})
+
+
 def best_from(
     lines: Lines, *, series: str, among: Sequence[str], first: float, within: float = SAME
 ) -> Finding:

@@ -18,25 +18,28 @@ from penstock.experiments.shapes.lines import (
 
 
 def grows(lines: Lines, *, series: str, within: float = SAME) -> Finding:
-    """The series never falls by more than `within` from one x to the next, and rises in all."""
+    """The series never falls by more than `within` from one x to the next, and rises in all by
+    more than that.
+    """
     return _goes(lines, series, +1, within)
 
 
 def falls(lines: Lines, *, series: str, within: float = SAME) -> Finding:
-    """The series never rises by more than `within` from one x to the next, and falls in all."""
+    """The series never rises by more than `within` from one x to the next, and falls in all by
+    more than that.
+    """
     return _goes(lines, series, -1, within)
 
 
-def flattens(lines: Lines, *, series: str, share: float = 0.25) -> Finding:
-    """Of all that the series changes, no more than `share` is in the second half of its points."""
-    line = list(lines.line(series).values())
-    if len(line) < 4:
+def flattens(lines: Lines, *, series: str, points: int = 3, within: float = 0.1) -> Finding:
+    """The last points of the series are the same, to within a share of the least of them."""
+    line = list(lines.line(series).items())
+    if len(line) <= points:
         return NOTHING
-    middle = len(line) // 2
-    whole = abs(line[-1] - line[0])
-    late = abs(line[-1] - line[middle]) / whole if whole else 0.0
-    said = f"{late:.0%} of the change is in the second half of the points"
-    return Finding(late <= share, said, {"late_share": late, "line": line})
+    xs, last = zip(*line[-points:], strict=True)
+    spread = max(last) / min(last) - 1.0
+    said = f"the last {points} points, from {short(xs[0])} on, differ by {spread:.0%}"
+    return Finding(spread <= within, said, {"spread": spread, "line": keyed(dict(line))})
 
 
 def one_maximum(lines: Lines, *, series: str, within: float = 0.02, inside: bool = True) -> Finding:
@@ -106,22 +109,29 @@ def knee(lines: Lines, *, series: str, rise: float = 1.2, flat: float = 0.1) -> 
     return Finding(holds, said, {"rise": rises, "high_from": high[0], "high_to": high[-1]})
 
 
-def ahead_of_last(lines: Lines, *, series: str, by: float) -> Finding:
-    """The first point is at least so many times the last."""
-    line = list(lines.line(series).values())
-    if len(line) < 2:
+def falls_at_first(lines: Lines, *, series: str, points: int = 4) -> Finding:
+    """Each of the first points is below the one before it, by more than a hundredth."""
+    first = list(lines.line(series).items())[:points]
+    if len(first) < points:
         return NOTHING
-    ratio = line[0] / line[-1]
-    said = f"from {short(line[0])} to {short(line[-1])}"
-    return Finding(ratio >= by, said, {"line": line})
+    steps = [after / before for (_, before), (_, after) in pairwise(first)]
+    said = ", ".join(f"{short(y)} at {short(x)}" for x, y in first)
+    return Finding(max(steps) < 1.0 - SAME, said, {"line": keyed(dict(first))})
 
 
 def plateau_then_drop(
-    lines: Lines, *, series: str, flat: float = 0.1, wide: float = 4.0, drop: float = 0.2
+    lines: Lines,
+    *,
+    series: str,
+    flat: float = 0.1,
+    wide: float = 4.0,
+    drop: float = 0.2,
+    fast: float = 3.0,
 ) -> Finding:
-    """Nine tenths of the maximum over x that span a factor of `wide`; at the last, `drop` below.
+    """Nine tenths of the maximum over x that span a factor of `wide`; then, `drop` below it.
 
-    The x with nine tenths are those around the maximum, without a gap.
+    The x with nine tenths are those around the maximum, without a gap; no more than a factor of
+    `fast` beyond the last of them the line is `drop` below the maximum, and stays there.
     """
     line = lines.line(series)
     if len(line) < 4:
@@ -129,11 +139,18 @@ def plateau_then_drop(
     top, last = max(line.values()), list(line.values())[-1]
     high = _around_maximum(line, flat)
     width = high[-1] / high[0]
+    beyond = {x: y / top for x, y in line.items() if x > fast * high[-1]}
+    dropped = [x for x, y in line.items() if x > high[-1] and y <= (1.0 - drop) * top]
     said = (
         f"nine tenths of the best from {short(high[0])} to {short(high[-1])}; at the last "
         f"{last / top:.0%}"
     )
-    holds = width >= wide and last <= (1.0 - drop) * top
+    holds = (
+        width >= wide
+        and bool(dropped)
+        and dropped[0] <= fast * high[-1]
+        and all(y <= 1.0 - drop for y in [last / top, *beyond.values()])
+    )
     return Finding(holds, said, {"high_from": high[0], "high_to": high[-1], "last": last / top})
 
 
@@ -176,10 +193,15 @@ def _goes(lines: Lines, series: str, way: int, within: float) -> Finding:
     if len(line) < 2:
         return NOTHING
     ys = list(line.values())
-    steps = [log(b / a) * way if a > 0 and b > 0 else (b - a) * way for a, b in pairwise(ys)]
-    holds = all(step >= -within for step in steps) and (ys[-1] - ys[0]) * way > 0
+    steps = [_step(a, b) * way for a, b in pairwise(ys)]
+    holds = all(step >= -within for step in steps) and _step(ys[0], ys[-1]) * way > within
     said = ", ".join(f"{short(y)} at {short(x)}" for x, y in line.items())
     return Finding(holds, said, {"line": keyed(line)})
+
+
+def _step(before: float, after: float) -> float:
+    """By share where both are positive."""
+    return log(after / before) if before > 0 and after > 0 else after - before
 
 
 def _worst_dip(rising: Sequence[float]) -> float:

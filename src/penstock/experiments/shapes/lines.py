@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -42,6 +42,16 @@ class Finding:
     holds: bool | None
     said: str
     numbers: Mapping[str, Any] = field(default_factory=dict)
+
+
+def refusals(lines: Lines, names: Collection[str]) -> str:
+    """Where series could not be run: in words."""
+    said = [
+        f"{name} at {', '.join(short(x) for x in dict.fromkeys(lines.refused[name]))}"
+        for name in names
+        if lines.refused.get(name)
+    ]
+    return f"cannot run: {'; '.join(said)}" if said else ""
 
 
 NOTHING = Finding(None, "there are no points to judge")
