@@ -49,15 +49,13 @@ class LongestTotalWait(Schedule):
     """
 
     def next(self, window: Window, now: int, wanted: int, most: int) -> Int64s:
-        scores = window.total_wait(now)
-        waiting = int(np.count_nonzero(window.count))
-        most = min(most, waiting)
-        if most < len(scores):
-            best = np.argpartition(scores, len(scores) - most)[len(scores) - most :]
+        asked = np.flatnonzero(window.count)
+        scores = window.total_wait(now)[asked]
+        if most < len(asked):
+            best = np.argpartition(scores, len(asked) - most)[len(asked) - most :]
         else:
-            best = np.arange(len(scores))
-        best = best[window.count[best] > 0]
-        best = best[np.argsort(scores[best])[::-1]]
+            best = np.arange(len(asked))
+        best = asked[best[np.argsort(scores[best])[::-1]]]
         enough = int(np.searchsorted(np.cumsum(window.count[best]), wanted)) + 1
         return best[:enough].astype(np.int64)
 

@@ -146,7 +146,7 @@ def test_without_runs_there_are_no_values() -> None:
 def test_jobs_are_those_of_the_grid() -> None:
     wanted = {job.key for job in grid.jobs(FIGURE, SMALL, ["counted"])}
     assert {job.key for job in optima.jobs(FIGURE, SMALL, ["counted"])} == wanted
-    assert len(wanted) == 2 * 5 * 8
+    assert len(wanted) == 2 * 5 * 7
 
 
 def test_lines_without_a_buffer_stand_beside_best_and_default_once_a_budget() -> None:

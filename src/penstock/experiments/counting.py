@@ -32,6 +32,7 @@ _WINDOWS = {
     "r-meshjoin": (2.0, 3.0),
     "x-hybridjoin": (6.0, 20.0),
     "tuned-x-hybridjoin": (6.0, 20.0),
+    "hybridjoin-l": (6.0, 10.0),
     "cachejoin": (6.0, 5.0),
     "sscj": (6.0, 5.0),
     "cachejoin-l": (6.0, 5.0),
@@ -41,8 +42,9 @@ _WINDOWS = {
 _USUAL = (3.0, 10.0)
 """Windows of rows that waited, before the count and during it. Caches that learn need more before
 it; where the oldest row's page is read, pages take turns with a period of two windows, and a
-reading is as long as that. Where pages are pinned, most rows leave at once, and the others make the
-period longer. The count is that of `READINGS` readings."""
+reading is as long as that. Where rows are looked up in the middle of the queue, those that nobody
+looks up gather at its end, for some six windows. Where pages are pinned, most rows leave at once,
+and the others make the period longer. The count is that of `READINGS` readings."""
 _MOST_WINDOWS = 4.0
 """Windows of stream rows, waiting or not, for each window that is asked for above."""
 _FEWEST_PAGES = 30

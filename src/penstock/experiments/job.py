@@ -16,6 +16,9 @@ from penstock.experiments.workplace import Workplace
 
 Clock = Literal["counted", "measured"]
 CLOCKS: tuple[Clock, ...] = ("counted", "measured")
+_MASTER_ROW = 120
+_SLOWER = {"tpch": 6.0, "weather": 2.0}
+"""How much longer a run takes where rows have texts, or many partners."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +63,9 @@ class CaseJob(Job):
 
     @property
     def weight(self) -> float:
-        return 1.0 + self.case.budget / 1e6
+        pages = self.case.rows * _MASTER_ROW / self.case.page_bytes
+        plain = 1.0 + self.case.budget / 1e7 + pages / 1e4
+        return plain * _SLOWER.get(self.case.workload, 1.0)
 
     @property
     def reads(self) -> str:

@@ -101,7 +101,7 @@ class Reproduction:
             for clock, jobs in by_clock.items()
             if clock in self.clocks or all(kept.get(job) is not None for job in jobs)
         ]
-        jobs = [job for clock in clocks for job in by_clock[clock]]
+        jobs = [*{job.key: job for clock in clocks for job in by_clock[clock]}.values()]
         runs = [kept.get(job) for job in jobs]
         known = [run for run in runs if run is not None]
         rows = kind.rows(figure, self.scale, clocks, kept.values(jobs), thin=self.thin)

@@ -31,7 +31,8 @@ from penstock.streams import Bursty, SalesStream
 
 _SECONDS, _LEAST_ROWS = 120.0, 8_000
 """How long rows arrive, and how many at least."""
-_MOST_ONE_BY_ONE = 6_000
+_ONE_BY_ONE = 2_000
+"""Rows of INLJ that are looked up one by one; those after them cost as much."""
 _WINDOWS = 5.0
 """Windows of stream rows, at least, of a join that waits for them: two before the rows that are
 counted, and one after them, so that all are answered."""
@@ -69,23 +70,21 @@ class Arriving(Job):
             on = [(stream.key, stream.master_key)]
             join = self.case.plan().build(master, stream.schema, on=on)
             waits_for_rows = self.case.join in _WAITING_FOR_ROWS
-            one_by_one = self.case.join == "inlj"
             rows = max(int(self.rows_per_second * _SECONDS), _LEAST_ROWS)
             if waits_for_rows:
                 rows = max(rows, int(_WINDOWS * join.window.limit / join.window.row_nbytes))
-            if one_by_one:
-                rows = min(rows, _MOST_ONE_BY_ONE)
             run = _Run(join, stream, Price.slowed(self.divisor), rows)
-            counted = run.waits(
-                drains=not waits_for_rows,
-                one_by_one=one_by_one,
-                awaited=_AWAITED if waits_for_rows else 1,
-            )
+            if self.case.join == "inlj":
+                counted = run.queues(_ONE_BY_ONE)
+            else:
+                counted = run.waits(
+                    drains=not waits_for_rows, awaited=_AWAITED if waits_for_rows else 1
+                )
         readings = [float(part.mean()) for part in np.array_split(counted, _READINGS)]
         return {
             "wait_seconds_mean": value_of(readings),
             "wait_seconds_p99": single(float(np.percentile(counted, 99))),
-            "virtual_reads_per_row": single(run.counter.reads / rows),
+            "virtual_reads_per_row": single(run.counter.reads / join.stats.rows_in),
         }
 
 
@@ -107,13 +106,29 @@ class _Run:
         self._arrived: list[npt.NDArray[np.float64]] = []
         self._waited: list[npt.NDArray[np.float64]] = []
 
-    def waits(self, *, drains: bool, one_by_one: bool, awaited: int = 1) -> npt.NDArray[np.float64]:
+    def queues(self, taken: int) -> npt.NDArray[np.float64]:
+        """The same of a join that takes one row after the other, so many of them really.
+
+        The others cost what these cost on average; a row is done after those before it.
+        """
+        arrivals = self._arrivals
+        costs = np.empty(len(arrivals))
+        for at in range(min(taken, len(arrivals))):
+            before = self._now
+            self._take(self._join.push(self._batch.slice(at, 1)), 1)
+            costs[at] = self._now - before
+        costs[taken:] = costs[:taken].mean()
+        busy = np.cumsum(costs)
+        done = busy + np.maximum.accumulate(arrivals - (busy - costs))
+        return self._counted(arrivals, done - arrivals)
+
+    def waits(self, *, drains: bool, awaited: int) -> npt.NDArray[np.float64]:
         """Seconds that each of the counted rows waited, in the order in which they came."""
         arrivals, at = self._arrivals, 0
         while at < len(arrivals):
             here = int(np.searchsorted(arrivals, self._now, side="right"))
             if here > at:  # whatever has come is taken in before anything is read unasked
-                stop = min(here, at + (1 if one_by_one else _MOST_AT_ONCE))
+                stop = min(here, at + _MOST_AT_ONCE)
                 self._take(self._join.push(self._batch.slice(at, stop - at)), stop - at)
                 at = stop
             elif drains and len(self._join.window):
@@ -123,7 +138,12 @@ class _Run:
                 self._now = float(arrivals[min(at + awaited, len(arrivals)) - 1])
         while drains and len(self._join.window):
             self._take(self._join.advance())
-        arrived, waited = np.concatenate(self._arrived), np.concatenate(self._waited)
+        return self._counted(np.concatenate(self._arrived), np.concatenate(self._waited))
+
+    def _counted(
+        self, arrived: npt.NDArray[np.float64], waited: npt.NDArray[np.float64]
+    ) -> npt.NDArray[np.float64]:
+        arrivals = self._arrivals
         first, last = (arrivals[int(part * len(arrivals))] for part in (_COUNTED_FROM, _COUNTED_TO))
         order = np.argsort(arrived, kind="stable")
         inside = (arrived[order] >= first) & (arrived[order] < last)
