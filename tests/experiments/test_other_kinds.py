@@ -153,7 +153,7 @@ def test_every_join_arrives_at_every_rate_in_both_orders() -> None:
     values = {"wait_seconds_mean": {"mean": 3.0}}
     rows = arrivals.rows(figure, SMALL, CLOCKS, {jobs[0].key: values})
     assert rows == [
-        {"series": "inlj", "panel": "order=unsorted", "x": 50, "y": None, "values": values}
+        {"series": "inlj", "panel": "order=unsorted", "x": 100, "y": None, "values": values}
     ]
 
 

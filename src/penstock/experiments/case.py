@@ -125,7 +125,8 @@ class Case:
         return replace(self, options=tuple(sorted({**dict(self.options), **options}.items())))
 
     def __str__(self) -> str:
-        options = "".join(f" {name}={value}" for name, value in self.options)
+        plain = [(n, v) for n, v in self.options if isinstance(v, int | float | str)]
+        options = "".join(f" {name}={value}" for name, value in plain)
         return (
             f"{self.join}{options}, {self.rows:,} rows, {self.budget / 1e6:g} MB, "
             f"skew {self.skew:g}, {self.order}"

@@ -47,9 +47,17 @@ class Job(ABC):
         """The name of the R that it reads, if it has one."""
         return ""
 
+    @property
+    @abstractmethod
+    def what(self) -> str:
+        """What it runs, for whoever looks on."""
+
     @abstractmethod
     def run(self, place: Workplace) -> dict[str, Any]:
         """The values."""
+
+    def __str__(self) -> str:
+        return f"{self.clock}: {self.what}"
 
 
 @dataclass(frozen=True)
@@ -70,6 +78,10 @@ class CaseJob(Job):
     @property
     def reads(self) -> str:
         return self.case.master_name
+
+    @property
+    def what(self) -> str:
+        return str(self.case)
 
     def run(self, place: Workplace) -> dict[str, Any]:
         stream = place.stream(self.case)
@@ -99,9 +111,6 @@ class CaseJob(Job):
             if costs is not None:
                 values["unit_costs"] = costs.to_dict()
             return {**values, "pages": master.num_pages, "page_rows": _page_rows(master)}
-
-    def __str__(self) -> str:
-        return f"{self.clock}: {self.case}"
 
 
 def _page_rows(master: Any) -> float:

@@ -59,7 +59,11 @@ class Arriving(Job):
 
     @property
     def weight(self) -> float:
-        return 4.0
+        return 2.0
+
+    @property
+    def what(self) -> str:
+        return f"{self.case}, {self.rows_per_second:g} rows/s arriving"
 
     def run(self, place: Workplace) -> dict[str, Any]:
         bursts = Bursty.at_rate(self.rows_per_second, streams=_BURSTS, seed=self.case.seed)

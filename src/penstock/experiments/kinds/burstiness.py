@@ -28,6 +28,10 @@ class Bursts(Job):
 
     as_published: bool
 
+    @property
+    def what(self) -> str:
+        return f"bursts{', as published' if self.as_published else ''}"
+
     def run(self, place: Workplace) -> dict[str, Any]:
         bandwidth = Bursty(streams=10, as_published=self.as_published).bandwidth(0, _STEPS)
         rows = np.maximum(bandwidth, 0)

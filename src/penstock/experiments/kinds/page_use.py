@@ -34,6 +34,10 @@ class PageUse(Job):
     def weight(self) -> float:
         return 1.0 + self.case.budget / 1e6
 
+    @property
+    def what(self) -> str:
+        return f"use of pages, {self.case}"
+
     def run(self, place: Workplace) -> dict[str, Any]:
         stream = place.stream(self.case)
         with place.master(self.case, stream, on_disk=False) as master:

@@ -35,6 +35,10 @@ class ReadTimes(Job):
     def weight(self) -> float:
         return 5.0
 
+    @property
+    def what(self) -> str:
+        return "reads of more and more bytes"
+
     def run(self, place: Workplace) -> dict[str, Any]:
         path = place.path_of(self.case, place.stream(self.case))
         file = os.open(path, os.O_RDONLY)

@@ -34,6 +34,10 @@ class Draws(Job):
     products: int
     method: Method
 
+    @property
+    def what(self) -> str:
+        return f"sales of {self.products:,} products, {self.method}"
+
     def run(self, place: Workplace) -> dict[str, Any]:
         zipf = Zipf(self.products, 1.0, self.method)
         origin, sales = lane(7, "rank"), self.products * _DRAWS

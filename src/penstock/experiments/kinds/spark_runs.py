@@ -43,6 +43,10 @@ class SparkRun(Job):
     def weight(self) -> float:
         return 60.0 + self.rows / 1e5
 
+    @property
+    def what(self) -> str:
+        return f"micro-batches on Spark, {self.rows:,} rows"
+
     def run(self, place: Workplace) -> dict[str, Any]:
         from penstock.spark.bench import SparkCase, SparkSuite
 

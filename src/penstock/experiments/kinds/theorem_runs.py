@@ -35,6 +35,10 @@ class Theorems(Job):
     def weight(self) -> float:
         return 5.0
 
+    @property
+    def what(self) -> str:
+        return f"worst factors on hard streams, seed {self.seed}"
+
     def run(self, place: Workplace) -> dict[str, Any]:
         seen: WorstFactors = worst_factors(self.seed)
         trickling = counterexample(Setting(num_pages=4, page_rows=2, window_rows=64), rows=640)
