@@ -178,13 +178,61 @@ def test_two_runs_in_one_folder_are_refused(mine: Path, tmp_path: Path) -> None:
 
 def test_what_cannot_be_run_is_told_and_the_others_are_written(mine: Path, tmp_path: Path) -> None:
     wrong = tmp_path / "wrong.toml"
-    wrong.write_text(FIGURE.replace("values = [0.5, 1.0]", "values = [-1.0]"))
+    small = FIGURE.replace("rows = 40_000", 'rows = 400\nworkload = "tpch"')
+    wrong.write_text(small.replace("values = [0.5, 1.0]", "values = [1.0]"))
     folder = tmp_path / "there"
     done = run(mine, wrong, "--clock", "counted", "--output", folder)
     assert done.returncode == 1
     assert "2 of 6 runs failed. Not written: wrong. What is done is kept." in done.stderr
     assert "1 claim: 1 reproduced." in done.stdout
     assert [path.name for path in (folder / "figures").iterdir()] == ["mine.json"]
+
+
+def test_poorer_results_replace_none_that_say_more(mine: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "there"
+    mine.write_text(FIGURE.replace("values = [0.5, 1.0]", "values = [0.0, 0.5, 1.0, 1.2]"))
+    arguments = (mine, "--clock", "counted", "--output", folder)
+    assert run(*arguments).returncode == 0
+    written = (folder / "figures" / "mine.json").read_bytes()
+    thinner = run(*arguments, "--thin")
+    assert thinner.returncode == 1
+    assert "has mine at small scale, which says more than this run would" in thinner.stderr
+    assert (folder / "figures" / "mine.json").read_bytes() == written
+    assert run(*arguments, "--thin", "--again").returncode == 0
+    assert json.loads((folder / "figures" / "mine.json").read_text())["thin"]
+    assert run(*arguments).returncode == 0  # the fuller one takes its place
+    shown = run("--only-report", "--output", folder)
+    assert "1 claim: 1 reproduced." in shown.stdout
+
+
+def test_a_report_that_cannot_be_written_leaves_the_old_one(mine: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "there"
+    assert run(mine, "--clock", "counted", "--output", folder).returncode == 0
+    report = folder / "report.html"
+    before = report.read_bytes()
+    limited = ["bash", "-c", 'ulimit -f 100; trap "" XFSZ; exec "$@"', "bash"]
+    failed = subprocess.run(
+        [*limited, *command("--only-report", "--output", folder)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert failed.returncode == 1
+    assert f"cannot write {report}: File too large" in failed.stderr
+    assert report.read_bytes() == before
+
+
+def test_words_that_a_terminal_cannot_show_stop_nothing(mine: Path, tmp_path: Path) -> None:
+    done = subprocess.run(
+        command(mine, "--clock", "counted", "--output", tmp_path / "there"),
+        capture_output=True,
+        timeout=120,
+        check=False,
+        env={**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii"},
+    )
+    assert (done.returncode, b"Traceback" in done.stderr) == (0, False)
+    assert b"1 claim: 1 reproduced." in done.stdout
 
 
 @pytest.mark.parametrize(

@@ -291,15 +291,65 @@ def test_a_good_file_is_read() -> None:
         ("rows = 1000", "rowes = 1000", "'rowes' is no field of the case; they are batch_rows, "),
         ("rows = 1000", 'join = "inlj"', "'join' is no field of the case"),
         ("rows = 1000", 'budget = "lots"', "lots"),
-        ("rows = 1000", 'rows = "many"', "rows is a number, not 'many'"),
-        ("rows = 1000", "windows = [1, true]", "windows is a number, not True"),
+        ("rows = 1000", 'rows = "many"', "rows is a whole number, 1 or more, not 'many'"),
+        ("rows = 1000", "windows = [1, true]", r"windows are two numbers, .*, not \[1, True\]"),
         ("rows = 1000", 'order = "sorted"', "'sorted' is no order; they are by-frequency, unsort"),
         ('values = ["unsorted"]', 'values = ["sorted"]', "'sorted' is no order"),
-        ("values = [0.5, 1.0]", 'values = [0.5, "x"]', "skew is a number, not 'x'"),
+        ("values = [0.5, 1.0]", 'values = [0.5, "x"]', "skew is a number from 0 to 2, not 'x'"),
         ("values = [0.5, 1.0]", "values = 0.5", r"values are a list, \[...\], not 0.5"),
         ('series = "rootjoin"', 'series = "rotjoin"', "'rotjoin' is no series of this figure"),
         ('of = "hybridjoin"', 'of = "meshjoin"', "'meshjoin' is no series of this figure"),
         ("rows = 1000", 'budget = ""', "budget|size|bytes"),
+        ("rows = 1000", "rows = 0", "rows is a whole number, 1 or more, not 0"),
+        ("rows = 1000", "max_wait = -3", "max_wait is a whole number, 1 or more, not -3"),
+        ("rows = 1000", "budget = inf", "budget is a whole number, 1 or more, not inf"),
+        ("rows = 1000", "skew = nan", "skew is a number from 0 to 2, not nan"),
+        ("rows = 1000", "missing = 1", "missing is a number from 0 to less than 1, not 1"),
+        ("rows = 1000", 'predict = "no"', "predict is true or false, not 'no'"),
+        ("values = [0.5, 1.0]", "values = [0.5, 0.5]", "has a value twice"),
+        ("values = [0.5, 1.0]", "values = []", "an axis has a field and values"),
+        ('values = ["unsorted"]', 'values = ["unsorted", "unsorted"]', "two panels have order"),
+        ('join = "rootjoin"', 'name = "rootjoin"', "the series 'rootjoin' has no join"),
+        (
+            'join = "rootjoin"',
+            'join = "rootjoin"\n[series.options]\nfoo = 1',
+            "rootjoin has no option 'foo'; its options are pack",
+        ),
+        (
+            'join = "rootjoin"',
+            'join = "rootjoin"\n[series.options]\nbudget = 1',
+            "budget is a field of the case",
+        ),
+        ('of = "hybridjoin"', 'of = "hybridjoin"\nby = "1.1"', "by of ahead is a number"),
+        ('of = "hybridjoin"', 'of = "hybridjoin"\ncounted = 3', "counted of ahead is a name"),
+        (
+            'of = "hybridjoin"',
+            'of = "hybridjoin"\npanels = "unsorted"',
+            "panels of ahead is a list of values",
+        ),
+        ('of = "hybridjoin"', 'of = "hybridjoin"\nscaled = ["z"]', "ahead has no 'z'"),
+        ('of = "hybridjoin"', 'of = "hybridjoin"\nunscale = true', "cannot be unscaled"),
+        ('of = "hybridjoin"', 'of = ["hybridjoin"]', "of of ahead is a name"),
+        (
+            'check = "ahead"\nseries = "rootjoin"\nof = "hybridjoin"',
+            'check = "values_near"\nseries = "rootjoin"\nwanted = []\nwithin = 0.1',
+            "wanted of values_near is a list of values",
+        ),
+        (
+            'check = "ahead"\nseries = "rootjoin"\nof = "hybridjoin"',
+            'check = "moves"\nseries = ["rootjoin", "hybridjoin"]\nto = "up"',
+            "to of moves is 'lower' or 'upper', not 'up'",
+        ),
+        (
+            'check = "ahead"\nseries = "rootjoin"\nof = "hybridjoin"',
+            'check = "best"\nseries = "rootjoin"\namong = "hybridjoin"',
+            "among of best is a list of names",
+        ),
+        (
+            'check = "ahead"\nseries = "rootjoin"\nof = "hybridjoin"',
+            'check = "falls_at_first"\nseries = "rootjoin"\npoints = 1',
+            "points of falls_at_first is a whole number, 2 or more",
+        ),
         ("[case]\nrows = 1000", "case = 3", r"case is a table, \[case\], not 3"),
         ('field = "skew"', 'field = "skewness"', "'skewness' is no field of the case"),
         ('field = "skew"', 'field = "skew"\ncolour = 1', "an axis has colour, which is unknown"),
@@ -350,10 +400,32 @@ def test_an_unknown_kind_is_told() -> None:
         kind_of(read("mine", 'kind = "jions"\n' + GOOD))
 
 
+def test_a_figure_without_an_x_axis_is_refused() -> None:
+    axis = '[x]\nfield = "skew"\nvalues = [0.5, 1.0]\n'
+    assert axis in GOOD
+    with pytest.raises(ExperimentError, match="mine: it has no x axis"):
+        read("mine", GOOD.replace(axis, ""))
+
+
+def test_a_file_with_the_id_of_a_papers_figure_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "000-6a.toml"
+    path.write_text(GOOD)
+    with pytest.raises(ExperimentError, match="has the id of a figure that comes with penstock"):
+        select([str(path)])
+
+
+def test_one_file_by_two_names_is_one_figure(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(GOOD)
+    (tmp_path / "there").mkdir()
+    assert len(select([str(path), str(tmp_path / "there" / ".." / "mine.toml")])) == 1
+
+
 def test_sizes_are_written_as_text_and_a_disk_buffer_may_tune_itself() -> None:
     text = GOOD.replace("rows = 1000", 'budget = "2MB"\npage_bytes = "8KiB"')
     text = text.replace(
-        'join = "hybridjoin"', 'join = "hybridjoin"\n[series.options]\ndisk_buffer = "tuned"'
+        'join = "hybridjoin"',
+        'name = "hybridjoin"\njoin = "meshjoin"\n[series.options]\ndisk_buffer = "tuned"',
     )
     figure = read("mine", text.replace("[0.5, 1.0]", '["1MB", "10MB"]').replace("skew", "budget"))
     assert figure.case == {"budget": 2_000_000, "page_bytes": 8192}
@@ -390,7 +462,9 @@ def test_a_file_is_found_by_its_path(tmp_path: Path) -> None:
     path.write_text(GOOD)
     assert [figure.id for figure in select([str(path), "004-T2"])] == ["mine", "004-T2"]
     path.write_bytes(b"\xff\xfe")
-    with pytest.raises(ExperimentError, match=r"cannot read .*mine.toml: it is not text"):
+    with pytest.raises(
+        ExperimentError, match=r"cannot read .*mine.toml'?: it, or its name, is not text"
+    ):
         select([str(path)])
     with pytest.raises(ExperimentError, match=r"cannot read .*other.toml: No such file"):
         select([str(tmp_path / "other.toml")])

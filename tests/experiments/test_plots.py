@@ -124,9 +124,25 @@ def test_numbers_that_are_none_are_left_out(made_up: dict[str, Result]) -> None:
 
 def test_the_highest_cell_of_each_surface_is_marked(made_up: dict[str, Result]) -> None:
     spec = plot_spec(made_up["surface"], "stream_rows_per_read")
-    best = {row["panel"]: (row["x"], row["y"]) for row in drawn(spec) if row["highest"]}
+    best = {row["panel"]: (row["x"], row["y"]) for row in drawn(spec) if row["best"]}
     assert best == {"R sorted by frequency": (0.5, 10.0), "R unsorted": (0.5, 5.0)}
     assert [layer["mark"]["type"] for layer in layers(spec)] == ["rect", "point"]
+
+
+def test_of_waits_the_lowest_cell_is_marked(made_up: dict[str, Result]) -> None:
+    result = made_up["surface"]
+    rename = "stream_rows_per_read", "wait_rows_p99"
+    for row in result["rows"]:
+        row["values"][rename[1]] = row["values"].pop(rename[0])
+    result["quantities"][0]["name"] = rename[1]
+    spec = plot_spec(result, rename[1])
+    for panel in {row["panel"] for row in drawn(spec)}:
+        of_panel = [row for row in drawn(spec) if row["panel"] == panel]
+        (best,) = (row for row in of_panel if row["best"])
+        assert best["mean"] == min(row["mean"] for row in of_panel)
+    colour = layers(spec)[0]["encoding"]["color"]
+    assert colour["scale"]["reverse"]
+    assert "the lowest" in colour["legend"]["title"]
 
 
 def test_a_surface_whose_rows_have_no_second_size_is_lines(made_up: dict[str, Result]) -> None:

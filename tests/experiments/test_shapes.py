@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from itertools import product
+from math import inf
 from typing import Any
 
 import pytest
@@ -364,6 +365,36 @@ def test_hills_parted_by_missing_points_are_two() -> None:
 def test_a_surface_has_nine_points_at_least() -> None:
     points = surface((100, 0, 0)).points["a"]
     assert summit(Lines({"a": points[:8]})) is NOTHING
+
+
+def test_a_share_of_nothing_is_no_point_that_is_left_out() -> None:
+    there = lines(a={1: 5.0, 2: 0.0}, b={1: 0.0, 2: 0.0})
+    assert there.ratios("a", "b") == {1: inf, 2: 1.0}
+    assert not CHECKS["at_most_share"](there, series="a", of="b", share=2.0).holds
+    assert not CHECKS["near"](there, series="a", of="b", within=0.1).holds
+
+
+def test_the_first_points_are_those_at_the_first_x() -> None:
+    line = {"a": [(x, None, y) for x, y in ((2, 4.0), (3, 9.0))]}
+    wanted = {"series": "a", "wanted": [4.0, 9.0], "within": 0.1}
+    assert CHECKS["values_near"](Lines(line), **wanted).holds
+    assert CHECKS["values_near"](Lines(line, {"a": [1]}), **wanted) is NOTHING
+    assert CHECKS["values_near"](Lines(line, {}, {"a": [1]}), **wanted) is NOTHING
+    falling = {"a": [(x, None, y) for x, y in ((2, 9.0), (3, 4.0))]}
+    assert CHECKS["falls_at_first"](Lines(falling), series="a", points=2).holds
+    assert CHECKS["falls_at_first"](Lines(falling, {"a": [1]}), series="a", points=2) is NOTHING
+
+
+def test_a_gap_that_grows_by_less_than_a_hundredth_does_not_grow() -> None:
+    for last, grows in ((201.0, False), (203.0, True)):
+        there = lines(a={0: 200.0, 1: last}, b={0: 100.0, 1: 100.0})
+        assert CHECKS["gap_grows"](there, series="a", of="b").holds is grows
+
+
+def test_every_series_of_several_has_points() -> None:
+    between = {"series": ["a", "b"], "low": 0.0, "high": 9.0}
+    assert CHECKS["all_between"](lines(a={1: 2.0, 2: 3.0}), **between) is NOTHING
+    assert CHECKS["all_between"](lines(a={1: 2.0, 2: 3.0}, b={1: 4.0}), **between).holds
 
 
 def test_an_unknown_check_is_told_with_those_that_are_known() -> None:

@@ -336,13 +336,39 @@ counted = "wait_rows_max"
         assert only(judge(figure(claim, head), scale, made))["verdict"] == verdict
 
 
+def test_numbers_that_are_none_are_points_that_are_missing() -> None:
+    made = rows({(SORTED, PRICED): 2})
+    bad = next(r for r in made if r["series"] == "hybridjoin" and r["x"] == 1.0)
+    bad["values"][PRICED]["mean"] = float("nan")
+    found = only(judge(figure(), PAPER, made))
+    assert (found["verdict"], found["condition"]) == (
+        "with a condition",
+        "no number of hybridjoin at 1 (counted)",
+    )
+
+
+def test_a_check_that_divides_by_nothing_judges_nothing() -> None:
+    claim = """
+[[claims]]
+text = "it has one maximum"
+check = "one_maximum"
+series = "hybridjoin"
+"""
+    made = [row("hybridjoin", x, {PRICED: 0.0}, SORTED) for x in (0.0, 0.5, 1.0)]
+    assert only(judge(figure(claim), PAPER, made))["verdict"] == "not judged"
+
+
 def test_a_join_that_was_refused_is_not_the_best() -> None:
     claim = AHEAD.replace('"ahead"', '"best"').replace('of = "meshjoin"', 'among = ["meshjoin"]')
     made = rows({(SORTED, PRICED): 2})
     assert only(judge(figure(claim), PAPER, made))["verdict"] == "reproduced"
     refused = next(r for r in made if r["series"] == "hybridjoin" and r["x"] == 1.0)
     refused["values"] = {}
-    assert only(judge(figure(claim), PAPER, made))["verdict"] == "reproduced"  # not run yet
+    found = only(judge(figure(claim), PAPER, made))
+    assert (found["verdict"], found["condition"]) == (
+        "with a condition",
+        "no number of hybridjoin at 1 (counted)",
+    )
     refused["refused"] = "the budget is too small"
     assert only(judge(figure(claim), PAPER, made))["verdict"] == "not reproduced"
 

@@ -6,6 +6,7 @@ Nothing is imported here that takes time, so that an interrupt finds `main` in c
 from __future__ import annotations
 
 import errno
+import io
 import os
 import signal
 import sys
@@ -35,6 +36,9 @@ def main() -> NoReturn:
     if sys.stdout is None:  # whatever is opened next would be taken for it
         _say("penstock: standard output is closed. Send it somewhere: > /dev/null.")
         sys.exit(1)
+    for stream in (sys.stdout, sys.stderr):  # a ✓ is no reason to fail where it cannot be shown
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     try:
         code = _run(interruptible)
     except KeyboardInterrupt:

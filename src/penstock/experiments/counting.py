@@ -15,7 +15,7 @@ from penstock.bench.waiting import WindowObserver
 from penstock.costs import Rates, UnitCosts, ZipfKeys, predict
 from penstock.costs.service_rate import service_rate
 from penstock.experiments.case import Case
-from penstock.experiments.intervals import Value, ratio_of, single, value_of
+from penstock.experiments.intervals import Value, is_value, ratio_of, single, value_of
 from penstock.experiments.price import Price
 from penstock.joins.base import SemiStreamJoin
 from penstock.masters import Master
@@ -210,7 +210,7 @@ def _values(
     if sum(part.pages for part in parts) < _FEWEST_PAGES:
         for name in _OF_READS:
             found.pop(name, None)
-    return {name: value for name, value in found.items() if value is not None}
+    return {name: value for name, value in found.items() if is_value(value)}
 
 
 def _priced_read(parts: list[_Reading], price: Price) -> Value | None:

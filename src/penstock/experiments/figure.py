@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from importlib.resources import files
 from inspect import Parameter, signature
@@ -11,7 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from penstock.budget import parse_bytes
-from penstock.errors import did_you_mean
+from penstock.errors import PenstockError, did_you_mean
+from penstock.experiments.allowed import (
+    OF_VERDICTS,
+    require_claim,
+    require_field,
+    require_options,
+)
 from penstock.experiments.case import WORKLOADS, Case, ExperimentError
 from penstock.experiments.job import CLOCKS
 from penstock.experiments.models import MODELS
@@ -29,14 +36,14 @@ _BYTES = ("budget", "page_bytes", "read_bytes", "disk_buffer")
 """Fields and options that may be written as sizes."""
 _CASE_FIELDS = frozenset(f.name for f in fields(Case)) - {"join", "options"}
 _WORDS = {"order": ("unsorted", "by-frequency"), "workload": WORKLOADS}
-"""Fields that are one of some words; `windows` are two numbers, and all others are one."""
+"""Fields that are one of some words."""
 _DERIVED = ("bound", *MODELS)
 _NAMES_SERIES = ("series", "of", "than", "among", "others", "model")
 """Options of checks that name a series, or several."""
 _MADE_BY_KIND = {"joins": (), "optima": ("best", "default")}
 """Series that a kind makes beside those of the file; other kinds name theirs themselves."""
-_OF_VERDICTS = frozenset({*CLOCKS, "panels", "scaled", "unscale"})
-"""What a claim says that `penstock.experiments.verdicts` takes, and not the check itself."""
+_NEEDS_JOINS = ("joins", "optima", "arrivals")
+"""Kinds whose series are runs of joins; the first two change a field along each axis."""
 
 
 @dataclass(frozen=True)
@@ -133,12 +140,19 @@ def find(wanted: str) -> Figure:
     """The figure of this id, or of this file."""
     if wanted.endswith(".toml"):
         path = Path(wanted)
+        if path.stem in known_ids():
+            raise ExperimentError(
+                f"{wanted} has the id of a figure that comes with penstock, {path.stem}; rename it."
+            )
         try:
-            return read(path.stem, path.read_text(encoding="utf-8"))
+            path.stem.encode()
+            return read(path.stem, path.read_text(encoding="utf-8-sig"))
         except OSError as error:
             raise ExperimentError(f"cannot read {wanted}: {error.strerror}.") from error
-        except UnicodeDecodeError as error:
-            raise ExperimentError(f"cannot read {wanted}: it is not text in UTF-8.") from error
+        except UnicodeError as error:
+            raise ExperimentError(
+                f"cannot read {wanted!a}: it, or its name, is not text in UTF-8."
+            ) from error
     ids = known_ids()
     if wanted not in ids:
         raise ExperimentError(
@@ -157,7 +171,8 @@ def select(wanted: list[str]) -> list[Figure]:
         several = [i for i in ids if name == "all" or (name and i.startswith(name))]
         exact = [name] if name in ids or name.endswith(".toml") or not several else several
         for one in exact:
-            chosen.setdefault(one, find(one))
+            same = str(Path(one).resolve()) if one.endswith(".toml") else one
+            chosen.setdefault(same, find(one))
     return list(chosen.values())
 
 
@@ -165,7 +180,7 @@ def read(name: str, text: str) -> Figure:
     """The figure that this text says, or an error that says where it is wrong."""
     try:
         said = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise ExperimentError(f"{name}: not TOML: {error}.") from error
     return _Reader(name, said).figure()
 
@@ -180,7 +195,7 @@ class _Reader:
         said = dict(self._said)
         panels = tuple(self._panels(self._table(said, "panels")))
         series = tuple(self._series(self._tables(said, "series")))
-        kind = said.pop("kind", "joins")
+        kind = str(said.pop("kind", "joins"))
         names = {one.name for one in series}.union(_MADE_BY_KIND.get(kind, ()))
         claims = tuple(
             self._claim(claim, panels, names if kind in _MADE_BY_KIND else set())
@@ -199,14 +214,44 @@ class _Reader:
             y=self._axis(said, "y"),
             panels=panels or (("", None, ""),),
             series=series,
-            quantities=tuple(said.pop("quantities", ())),
+            quantities=tuple(map(str, self._listed(said, "quantities"))),
             claims=claims,
             clocks=tuple(
-                self._one_of(clock, CLOCKS, "clock") for clock in said.pop("clocks", CLOCKS)
+                self._one_of(clock, CLOCKS, "clock")
+                for clock in self._listed(said, "clocks") or CLOCKS
             ),
         )
         self._nothing_left(said, "the file")
+        self._require_whole(figure)
         return figure
+
+    def _require_whole(self, figure: Figure) -> None:
+        """Raise unless there is something to run, and somewhere to draw it."""
+        axes = [axis for axis in (figure.x, figure.y) if axis is not None]
+        if figure.x is None:
+            raise ExperimentError(f"{self._name}: it has no x axis, [x].")
+        if figure.kind not in _NEEDS_JOINS:
+            return
+        for axis in axes:
+            if not axis.values or (not axis.field and figure.kind != "arrivals"):
+                raise ExperimentError(f"{self._name}: an axis has a field and values, [...].")
+            if len(set(map(repr, axis.values))) < len(axis.values):
+                raise ExperimentError(f"{self._name}: {axis.label} has a value twice.")
+        of_joins = [a.field.removeprefix("options.") for a in axes if "options." in a.field]
+        for series in figure.series:
+            if series.derived is None and not series.join:
+                raise ExperimentError(f"{self._name}: the series {series.name!r} has no join.")
+            of_axes = [] if series.flat else of_joins
+            with self._in_file():
+                require_options(series.join, [*series.options, *series.small_options, *of_axes])
+
+    @contextmanager
+    def _in_file(self) -> Iterator[None]:
+        """What is wrong here is wrong in this file."""
+        try:
+            yield
+        except PenstockError as error:
+            raise ExperimentError(f"{self._name}: {error}") from error
 
     def _fields(self, said: dict[str, Any]) -> dict[str, Any]:
         for name in said:
@@ -215,14 +260,14 @@ class _Reader:
 
     def _value(self, name: str, value: Any) -> Any:
         """A field's value, or one at an axis, if it is of the field's kind."""
-        found = sized(name, value)
         if name in _WORDS:
-            return self._one_of(found, _WORDS[name], name)
-        numbers = found if name == "windows" else [found]
-        if name in _CASE_FIELDS and name != "predict":
-            for number in numbers if isinstance(numbers, list) else [numbers]:
-                if isinstance(number, bool) or not isinstance(number, int | float):
-                    raise ExperimentError(f"{self._name}: {name} is a number, not {number!r}.")
+            return self._one_of(value, _WORDS[name], name)
+        with self._in_file():
+            found = sized(name, value)
+            if name in _CASE_FIELDS:
+                require_field(name, found)
+        if isinstance(found, list | dict) and name not in _CASE_FIELDS:
+            raise ExperimentError(f"{self._name}: {name or 'an axis'} has a value {found!r}.")
         return found
 
     def _table(self, said: dict[str, Any], name: str) -> dict[str, Any]:
@@ -239,6 +284,12 @@ class _Reader:
             raise ExperimentError(f"{self._name}: {name} are tables, each headed [[{name}]].")
         return [dict(one) for one in found]
 
+    def _listed(self, said: dict[str, Any], name: str) -> list[Any]:
+        found = said.pop(name, [])
+        if not isinstance(found, list):
+            raise ExperimentError(f"{self._name}: {name} are a list, [...], not {found!r}.")
+        return found
+
     def _axis(self, whole: dict[str, Any], axis_name: str) -> Axis | None:
         if axis_name not in whole:
             return None
@@ -249,28 +300,29 @@ class _Reader:
         axis = Axis(
             field=name,
             label=str(said.pop("label", name)),
-            values=self._values(name, said.pop("values", ())),
+            values=self._values(name, said, "values"),
             log=bool(said.pop("log", False)),
-            small_values=self._values(name, said.pop("small_values", ())),
-            thin_values=self._values(name, said.pop("thin_values", ())),
+            small_values=self._values(name, said, "small_values"),
+            thin_values=self._values(name, said, "thin_values"),
         )
         self._nothing_left(said, "an axis")
         return axis
 
-    def _values(self, name: str, values: Any) -> tuple[Any, ...]:
-        if not isinstance(values, (list, tuple)):
-            raise ExperimentError(f"{self._name}: values are a list, [...], not {values!r}.")
-        return tuple(self._value(name, value) for value in values)
+    def _values(self, name: str, said: dict[str, Any], which: str) -> tuple[Any, ...]:
+        return tuple(self._value(name, value) for value in self._listed(said, which))
 
     def _panels(self, said: dict[str, Any]) -> Iterator[tuple[str, Any, str]]:
         """(field, value, label) of each."""
         if not said:
             return
         name = self._one_of(said.pop("field", None), [*_CASE_FIELDS], "field of the case")
-        labels = said.pop("labels", {})
-        for value in said.pop("values", ()):
+        labels, shown = self._table(said, "labels"), set()
+        for value in self._values(name, said, "values"):
+            if value in shown:
+                raise ExperimentError(f"{self._name}: two panels have {name} {value!r}.")
+            shown.add(value)
             label = labels.get(str(value), _PANEL_LABELS.get(value, f"{name} {value}"))
-            yield name, self._value(name, value), label
+            yield name, value, str(label)
         self._nothing_left(said, "the panels")
 
     def _series(self, said: list[dict[str, Any]]) -> Iterator[Series]:
@@ -307,16 +359,18 @@ class _Reader:
     def _claim(
         self, said: dict[str, Any], panels: tuple[tuple[str, Any, str], ...], series: set[str]
     ) -> Claim:
-        text, check = said.pop("text", None), said.pop("check", None)
+        text, check = said.pop("text", None), str(said.pop("check", ""))
         if not text or not check:
             raise ExperimentError(f"{self._name}: a claim has a text and a check.")
         self._one_of(check, CHECKS, "check")
         known = [p for p in signature(CHECKS[check]).parameters.values() if p.name != "lines"]
         for name in said:
-            self._one_of(name, {*_OF_VERDICTS, *(p.name for p in known)}, f"option of {check}")
+            self._one_of(name, {*OF_VERDICTS, *(p.name for p in known)}, f"option of {check}")
         lacking = [p.name for p in known if p.default is Parameter.empty and p.name not in said]
         if lacking:
             raise ExperimentError(f"{self._name}: {check} needs {', '.join(lacking)} (“{text}”).")
+        with self._in_file():
+            require_claim(check, said)
         for option in _NAMES_SERIES:
             named = said.get(option, [])
             for name in named if isinstance(named, list) else [named]:
@@ -327,10 +381,9 @@ class _Reader:
         return Claim(" ".join(str(text).split()), check, said)
 
     def _one_of(self, name: Any, known: Any, what: str) -> Any:
-        if name not in known:
-            raise ExperimentError(
-                f"{self._name}: {name!r} is no {what}; they are {', '.join(sorted(known))}."
-            )
+        if name not in list(known):
+            there = f"they are {', '.join(sorted(known))}" if known else "there is none"
+            raise ExperimentError(f"{self._name}: {name!r} is no {what}; {there}.")
         return name
 
     def _nothing_left(self, said: Mapping[str, Any], where: str) -> None:

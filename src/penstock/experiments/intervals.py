@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import sqrt
+from math import isfinite, sqrt
 from statistics import fmean, stdev
 from typing import Any
 
@@ -13,6 +13,16 @@ _NORMAL = 1.95996
 
 Value = dict[str, Any]
 """`mean`, `low`, `high`, `readings`, as in the result files; low and high None with one reading."""
+
+
+def is_value(found: Any) -> bool:
+    """Whether this is a value, with a number for its mean.
+
+    >>> is_value(single(2.0)), is_value(single(float("nan"))), is_value(2.0)
+    (True, False, False)
+    """
+    mean = found.get("mean") if isinstance(found, dict) else None
+    return isinstance(mean, int | float) and not isinstance(mean, bool) and isfinite(mean)
 
 
 def value_of(readings: Sequence[float]) -> Value:

@@ -8,11 +8,13 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from datetime import datetime, timezone
 from functools import cached_property
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
 from penstock.bench.machine import commit
 from penstock.experiments.case import ExperimentError
+from penstock.experiments.intervals import is_value
 from penstock.experiments.job import Job
 
 _PARTS: dict[str, Any] = {
@@ -35,7 +37,7 @@ class Kept:
         if job.key not in self._known:
             try:
                 content = json.loads(self._path(job).read_text(encoding="utf-8"))
-            except (OSError, ValueError):
+            except (OSError, ValueError, RecursionError):
                 return None
             if not _is_whole(content):
                 return None
@@ -49,6 +51,7 @@ class Kept:
             "measured_at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
             "commit": self._commit,
             "seconds": round(seconds, 2),
+            "load": round(os.getloadavg()[0], 1),
             "values": values,
         }
         write_whole(self._path(job), json.dumps(content, indent=1) + "\n")
@@ -96,6 +99,16 @@ def write_whole(path: Path, text: str) -> None:
 
 
 def _is_whole(content: Any) -> bool:
-    return isinstance(content, dict) and all(
-        name in content and isinstance(content[name], kinds) for name, kinds in _PARTS.items()
+    return (
+        isinstance(content, dict)
+        and all(isinstance(content.get(name), kinds) for name, kinds in _PARTS.items())
+        and isfinite(content["seconds"])
+        and _has_numbers(content["values"])
     )
+
+
+def _has_numbers(found: Any) -> bool:
+    """Whether every value in this is one, however deep."""
+    if not isinstance(found, dict):
+        return True
+    return ("mean" not in found or is_value(found)) and all(map(_has_numbers, found.values()))

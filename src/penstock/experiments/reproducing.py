@@ -22,9 +22,10 @@ from penstock.experiments.kept import Kept
 from penstock.experiments.kinds import kind_of
 from penstock.experiments.kinds.grid import Row
 from penstock.experiments.quantities import described
-from penstock.experiments.result_files import Result, results_in, write_result
+from penstock.experiments.report.head import scale_of
+from penstock.experiments.result_files import Result, result_in, results_in, write_result
 from penstock.experiments.running import Watcher, run_jobs
-from penstock.experiments.scale import Scale
+from penstock.experiments.scale import SCALES, Scale
 from penstock.experiments.verdicts import judge
 from penstock.experiments.workplace import Workplace
 
@@ -50,7 +51,8 @@ class Reproduction:
     def run(self, watcher: Watcher, *, again: bool = False) -> FailedRuns | None:
         """Run what has not been run yet, and write the figures.
 
-        With `again` the folder's runs of these figures are forgotten first. Figures of which a run
+        With `again` the folder's runs of these figures are forgotten first, and its results that
+        say more, of paper scale or of all values of an axis, are replaced. Figures of which a run
         failed are not written; the error that says so is returned. Raises before anything is run
         where the folder cannot be used, another run is at work in it, or the results of another
         figure there are damaged.
@@ -63,6 +65,8 @@ class Reproduction:
         place = Workplace(self.folder / _WORKPLACE)
         with _taken(self.folder):
             results_in(self.folder, but=ids)
+            if not again:
+                self._keep_what_says_more()
             kept = Kept(self.folder / "points")
             if again:
                 kept.forget(jobs)
@@ -78,6 +82,20 @@ class Reproduction:
                     self._finish(figure, kept)
             place.remove()
         return FailedRuns(failures, lacking, len(jobs)) if failures else None
+
+    def _keep_what_says_more(self) -> None:
+        """Raise where a figure's results in the folder would be replaced by poorer ones."""
+        for figure in self.figures:
+            result = result_in(self.folder, figure.id)
+            if result is None or result["scale"] not in SCALES:
+                continue
+            poorer = (SCALES[result["scale"]].divisor, bool(result.get("thin")))
+            if poorer < (self.scale.divisor, self.thin):
+                raise ExperimentError(
+                    f"{self.folder} has {result['id']} at {scale_of(result)} scale, which says "
+                    "more than this run would. Give another folder with --output; --again "
+                    "replaces it."
+                )
 
     def jobs(self) -> list[Job]:
         """All runs that the figures need, each once."""
@@ -120,6 +138,10 @@ class Reproduction:
             "commits": sorted({str(run["commit"]) for run in known if run["commit"]}),
             "machine": describe(),
             "seconds": round(sum(run["seconds"] for run in known), 1),
+            "load": max(
+                (run.get("load", 0.0) for run in known if run.get("clock") == "measured"),
+                default=None,
+            ),
             **described(figure, rows),
             "rows": rows,
             "verdicts": self._with_reasons(figure, judge(figure, self.scale, rows), rows),
@@ -151,8 +173,9 @@ def _taken(folder: Path) -> Iterator[None]:
         (folder / _WORKPLACE).mkdir(exist_ok=True)
         handle = os.open(folder, os.O_RDONLY)
     except OSError as error:
+        why = "it is no folder" if isinstance(error, FileExistsError) else error.strerror
         raise ExperimentError(
-            f"cannot write to the folder {folder}: {error.strerror}. Give another by --output."
+            f"cannot write to the folder {folder}: {why}. Give another by --output."
         ) from error
     try:
         if not _take(handle):

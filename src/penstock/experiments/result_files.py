@@ -8,7 +8,9 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
+from penstock.errors import counted
 from penstock.experiments.case import ExperimentError
+from penstock.experiments.intervals import is_value
 from penstock.experiments.kept import write_whole
 from penstock.experiments.papers import PAPERS
 from penstock.experiments.report.head import commit, scale_of
@@ -18,12 +20,22 @@ from penstock.experiments.report.plots import write_png
 Result = dict[str, Any]
 Verdict = dict[str, Any]
 
-_PARTS = {
+_PARTS: dict[str, Any] = {
     **dict.fromkeys(("id", "paper", "figure", "title", "scale", "measured_at"), str),
     **dict.fromkeys(("panels", "quantities", "series", "rows", "verdicts"), list),
     "machine": dict,
+    "x": dict,
+    "seconds": (int, float),
 }
 """What every result has."""
+_OF_VERDICTS = ("id", "paper", "claim", "verdict", "condition", "said")
+"""What every verdict has, as text."""
+_READING = (
+    "✓ and ✗ say for each panel and clock whether the claim holds there. *Counted* is pages and "
+    "rows, the same on every machine; a rate by that clock is priced with what a read cost in "
+    "2009. *Measured* is seconds on the machine that ran. Series and x are the figure's: x of "
+    "budgets and buffers is bytes, of sizes of R rows. `docs/reproduce.md` says more."
+)
 _ORDER = ("reproduced", "with a condition", "not reproduced", "not judged")
 
 
@@ -39,6 +51,15 @@ def results_in(folder: Path, *, but: Collection[str] = ()) -> list[Result]:
     """All figures' results that are in a folder but for these, in the order of their ids."""
     paths = sorted(_figures(folder).glob("*.json"))
     return [_read(path) for path in paths if path.stem not in but]
+
+
+def result_in(folder: Path, figure: str) -> Result | None:
+    """One figure's results, if they are there and whole."""
+    path = _figures(folder) / f"{figure}.json"
+    try:
+        return _read(path) if path.exists() else None
+    except ExperimentError:
+        return None
 
 
 def write_all(folder: Path, *, png: bool = False) -> list[Result]:
@@ -66,7 +87,8 @@ def _page(results: Sequence[Result]) -> str:
     runs = {result["id"]: result for result in results}
     counts = Counter(verdict["verdict"] for verdict in verdicts)
     shown = ", ".join(f"{counts[name]} {name}" for name in _ORDER if counts[name])
-    lines = ["# Verdicts", "", f"{len(verdicts)} claims: {shown}.", "", *_origins(results)]
+    total = counted(len(verdicts), "claim")
+    lines = ["# Verdicts", "", f"{total}: {shown}.", "", _READING, "", *_origins(results)]
     for name, paper in PAPERS.items():
         of_paper = [verdict for verdict in verdicts if verdict["paper"] == name]
         if not of_paper:
@@ -80,11 +102,26 @@ def _page(results: Sequence[Result]) -> str:
                 verdict["id"],
                 verdict["claim"],
                 f"**{verdict['verdict']}**{condition}",
-                "<br>".join(verdict.get("findings") or [verdict["said"]]),
+                verdict.get("findings") or [verdict["said"]],
                 _run_of(runs[verdict["id"].rpartition(".")[0]], verdict),
             ]
-            lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+            lines.append(_table_row(cells))
     return "\n".join(lines) + "\n"
+
+
+def _table_row(cells: Sequence[str | Sequence[str]]) -> str:
+    """Cells of a table; one of several lines has them one under the other."""
+    found = []
+    for cell in cells:
+        said = [cell] if isinstance(cell, str) else cell
+        found.append("<br>".join(map(_plain, said)))
+    return f"| {' | '.join(found)} |"
+
+
+def _plain(text: str) -> str:
+    """Text that neither ends a cell nor becomes HTML."""
+    shown = " ".join(text.split()).replace("\\", "\\\\").replace("|", "\\|")
+    return shown.replace("&", "&amp;").replace("<", "&lt;")
 
 
 def _run_of(result: Result, verdict: Verdict) -> str:
@@ -104,7 +141,7 @@ def _origins(results: Sequence[Result]) -> list[str]:
         groups.setdefault(key, []).append(result["id"])
     lines = ["| figures | run | until | commit | machine |", "| --- | --- | --- | --- | --- |"]
     for (by, day, version, where), ids in groups.items():
-        lines.append(f"| {', '.join(ids)} | {by} | {day} | `{version}` | {where} |")
+        lines.append(_table_row([", ".join(ids), by, day, f"`{version}`", where]))
     return lines
 
 
@@ -116,11 +153,33 @@ def _read(path: Path) -> Result:
         for name, kind in _PARTS.items():
             if not isinstance(result.get(name), kind):
                 raise ValueError(f"it has no {name!r}")
-    except (OSError, ValueError) as error:
+        _require_parts(result)
+    except (OSError, ValueError, RecursionError) as error:
         raise ExperimentError(
             f"{path} is no figure's results: {error}. Remove it, and run its figure again."
         ) from error
     return result
+
+
+def _require_parts(result: Result) -> None:
+    """Raise unless what is read of rows, series, quantities and verdicts is there."""
+    for verdict in result["verdicts"]:
+        there = isinstance(verdict, dict) and all(
+            isinstance(verdict.get(name), str) for name in _OF_VERDICTS
+        )
+        if not there or verdict["id"].rpartition(".")[0] != result["id"]:
+            raise ValueError(f"{str(verdict)[:60]} is none of its verdicts")
+    for name in ("series", "quantities", "panels"):
+        for one in result[name]:
+            if not isinstance(one, dict) or not {"name", "label"} <= one.keys():
+                raise ValueError(f"{str(one)[:60]} is none of its {name}")
+    for row in result["rows"]:
+        if not isinstance(row, dict) or not isinstance(row.get("values"), dict):
+            raise ValueError(f"{str(row)[:60]} is no point")
+        if not {"series", "panel", "x", "y"} <= row.keys():
+            raise ValueError(f"{str(row)[:60]} is no point")
+        if not all(is_value(value) for value in row["values"].values()):
+            raise ValueError(f"a point of {row['series']} has no numbers")
 
 
 def _figures(folder: Path) -> Path:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import isfinite
 from typing import Any, Literal
 
 from penstock.budget import parse_bytes
+from penstock.experiments.allowed import ON_X
 from penstock.experiments.figure import Claim, Figure
 from penstock.experiments.job import CLOCKS, Clock
 from penstock.experiments.kinds.grid import SCALED_FIELDS, Row, panel_name
 from penstock.experiments.scale import Scale
 from penstock.experiments.shapes import Finding, Lines, check_named
-from penstock.experiments.shapes.lines import refusals
+from penstock.experiments.shapes.lines import NOTHING, places
 
 Verdict = Literal["reproduced", "with a condition", "not reproduced", "not judged"]
 
@@ -21,9 +23,6 @@ _JUDGED: dict[Clock, str] = {
     "measured": "rows_per_second",
 }
 """What a rate is by either clock, unless the claim names another quantity."""
-_ON_X = ("at", "except_at", "until", "first")
-"""Options of checks that are values of the x axis, written at the paper's scale. Others that are
-sizes are named by the claim itself: `scaled`."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +32,8 @@ class _Look:
     panel: str
     clock: Clock
     finding: Finding
+    gaps: str = ""
+    """Points of its series that have no number, in words."""
 
 
 def judge(figure: Figure, scale: Scale, rows: Sequence[Row]) -> list[dict[str, Any]]:
@@ -49,22 +50,26 @@ def _verdict(figure: Figure, claim: Claim, number: int, looks: list[_Look]) -> d
     verdict: Verdict
     run = {look.clock for look in judged}
     unseen = [look for look in looks if look.finding.holds is None and look.clock in run]
+    several = len({look.panel for look in judged}) > 1
+    conditions = []
+    if len(holding) < len(judged):
+        conditions.append(_places(holding, judged))
+    elif unseen:
+        conditions.append(f"no points for {_listed(unseen)}")
+    conditions += [
+        f"no number of {look.gaps} ({_place(look, panel=several)})" for look in holding if look.gaps
+    ]
     if not judged:
         verdict = "not judged"
-    elif len(holding) == len(judged) and not unseen:
-        verdict = "reproduced"
+    elif not holding:
+        verdict = "not reproduced"
     else:
-        verdict = "with a condition" if holding else "not reproduced"
-    condition = ""
-    if holding and len(holding) < len(judged):
-        condition = _places(holding, judged)
-    elif holding and unseen:
-        condition = f"no points for {'; '.join(_place(look, panel=True) for look in unseen)}"
-    several = len({look.panel for look in judged}) > 1
-    places = [_place(look, panel=several) for look in judged]
+        verdict = "with a condition" if conditions else "reproduced"
+    condition = "; ".join(conditions) if holding else ""
+    at = [_place(look, panel=several) for look in judged]
     said = "; ".join(
         f"{place}: {'' if look.finding.holds else 'no, '}{look.finding.said}"
-        for place, look in zip(places, judged, strict=True)
+        for place, look in zip(at, judged, strict=True)
     )
     return {
         "id": f"{figure.id}.{number}",
@@ -77,7 +82,7 @@ def _verdict(figure: Figure, claim: Claim, number: int, looks: list[_Look]) -> d
         "said": said or "there are no points to judge it by",
         "findings": [
             f"{'✓' if look.finding.holds else '✗'} {place}: {look.finding.said}"
-            for place, look in zip(places, judged, strict=True)
+            for place, look in zip(at, judged, strict=True)
         ],
         "numbers": {_place(look, panel=True): dict(look.finding.numbers) for look in judged},
     }
@@ -92,7 +97,7 @@ def _looks(figure: Figure, claim: Claim, scale: Scale, rows: Sequence[Row]) -> I
     panels = options.pop("panels", None)
     scaled = set(options.pop("scaled", ()))
     if figure.x is not None and figure.x.field in SCALED_FIELDS:
-        scaled.update(_ON_X)
+        scaled.update(ON_X)
     for name in scaled.intersection(options):
         options[name] = _scaled(options[name], scale)
     if options.pop("unscale", False):
@@ -109,11 +114,15 @@ def _looks(figure: Figure, claim: Claim, scale: Scale, rows: Sequence[Row]) -> I
             if clock not in figure.clocks or quantity is None:
                 continue
             lines = _lines(rows, name, quantity)
-            finding = check(lines, **options)
-            left_out = refusals(lines, _names_in(options))
+            try:
+                finding = check(lines, **options)
+            except ZeroDivisionError:  # a share of nothing
+                finding = NOTHING
+            names = _names_in(options)
+            left_out = places(names, lines.refused)
             if left_out and finding.holds is not None:
-                finding = replace(finding, said=f"{finding.said} ({left_out})")
-            yield _Look(label, clock, finding)
+                finding = replace(finding, said=f"{finding.said} (cannot run: {left_out})")
+            yield _Look(label, clock, finding, places(names, lines.absent))
 
 
 def _names_in(options: Mapping[str, Any]) -> list[str]:
@@ -128,15 +137,19 @@ def _names_in(options: Mapping[str, Any]) -> list[str]:
 def _lines(rows: Sequence[Row], panel: str, quantity: str) -> Lines:
     points: dict[str, list[tuple[Any, Any, float]]] = {}
     refused: dict[str, list[Any]] = {}
-    for row in rows:
-        value = row["values"].get(quantity)
-        if row["panel"] != panel:
-            continue
-        if value is not None:
-            points.setdefault(row["series"], []).append((row["x"], row["y"], value["mean"]))
+    absent: dict[str, list[Any]] = {}
+    of_panel = [row for row in rows if row["panel"] == panel]
+    for row in of_panel:
+        mean = row["values"].get(quantity, {}).get("mean")
+        if mean is not None and isfinite(mean):
+            points.setdefault(row["series"], []).append((row["x"], row["y"], mean))
         elif "refused" in row:
             refused.setdefault(row["series"], []).append(row["x"])
-    return Lines(points, refused)
+    for row in of_panel:
+        name, place = row["series"], (row["x"], row["y"])
+        if "refused" not in row and place not in [point[:2] for point in points.get(name, ())]:
+            absent.setdefault(name, []).append(row["x"])
+    return Lines(points, refused, absent)
 
 
 def _scaled(value: Any, scale: Scale) -> Any:
@@ -151,13 +164,17 @@ def _places(holding: list[_Look], judged: list[_Look]) -> str:
     for clock in clocks:
         if holding == [look for look in judged if look.clock == clock]:
             return f"only {clock}"
-    places: list[str] = []
+    found: list[str] = []
     for panel in panels:
         of_panel = [look for look in judged if look.panel == panel]
         there = [look for look in of_panel if look in holding]
         whole = len(there) == len(of_panel)
-        places += [panel] if whole else [_place(look, panel=True) for look in there]
-    return "only for " + "; ".join(places)
+        found += [panel] if whole else [_place(look, panel=True) for look in there]
+    return "only for " + "; ".join(found)
+
+
+def _listed(looks: list[_Look]) -> str:
+    return "; ".join(_place(look, panel=True) for look in looks)
 
 
 def _place(look: _Look, *, panel: bool) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 from penstock.experiments.case import Case
 from penstock.experiments.figure import Axis, Figure, Series
-from penstock.experiments.intervals import single
+from penstock.experiments.intervals import is_value, single
 from penstock.experiments.job import CaseJob, Clock, Job
 from penstock.experiments.models import MODELS, model_values
 from penstock.experiments.price import Price
@@ -157,7 +157,7 @@ def _derived(
 
 
 def _row(series: str, point: Point, values: dict[str, Any]) -> Row:
-    shown = {n: v for n, v in values.items() if isinstance(v, dict) and "mean" in v}
+    shown = {n: v for n, v in values.items() if is_value(v)}
     row = row_of(series, point.x, shown, panel=point.panel, y=point.y)
     if "refused" in values:
         row["refused"] = values["refused"]

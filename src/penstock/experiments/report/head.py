@@ -45,7 +45,12 @@ def origin(papers: Sequence[PaperResults]) -> str:
         seconds = sum(result["seconds"] for result in results)
         took = f"{seconds:,.0f} seconds" if seconds < 600 else f"{seconds / 60:,.0f} minutes"
         pairs.append(("all runs, one by one", took))
-    pairs.append(("commit", ", ".join(_distinct(commit(result) for result in results))))
+    pairs.append(("commit", ", ".join(_distinct(one for r in results for one in _commits(r)))))
+    loads = [result["load"] for result in results if result.get("load")]
+    if loads:
+        pairs.append(
+            ("processes while measured", f"{max(loads):.1f} at most, on average of a minute")
+        )
     for result in machines.values():
         pairs += _machine(result["machine"])
     listed = "\n".join(f"<dt>{escape(name)}</dt><dd>{escape(said)}</dd>" for name, said in pairs)
@@ -78,8 +83,12 @@ def moment(result: Result) -> str:
 
 def commit(result: Result) -> str:
     """Which commits a figure's points were run with, shortened; with -dirty if files differed."""
+    return ", ".join(_commits(result)) or "unknown"
+
+
+def _commits(result: Result) -> list[str]:
     said = result.get("commits") or [result["commit"]]
-    return ", ".join(_shortened(str(one)) for one in said if one) or "unknown"
+    return [_shortened(str(one)) for one in said if one]
 
 
 def _shortened(said: str) -> str:

@@ -1,4 +1,4 @@
-"""Surfaces: a value for each pair of two sizes, as coloured cells with the highest one marked."""
+"""Surfaces: a value for each pair of two sizes, as coloured cells with the best one marked."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ def heat_map(
     x: Mapping[str, Any], y: Mapping[str, Any], measure: Mapping[str, Any], rows: Sequence[Row]
 ) -> Spec:
     """The drawing of one panel's cells; the colours mean the same in all panels."""
-    scale: Spec = {"scheme": _COLOURS, "zero": False}
+    fewer = less_is_better(measure["name"])
+    best = "lowest" if fewer else "highest"
+    scale: Spec = {"scheme": _COLOURS, "zero": False, "reverse": fewer}
     if measure.get("log"):
         scale["type"] = "log"
     numbers = {"type": "quantitative", "format": NUMBER}
@@ -57,7 +59,7 @@ def heat_map(
                         "type": "quantitative",
                         "scale": scale,
                         "legend": {
-                            "title": f"{measure['label']} (ring: the highest)",
+                            "title": f"{measure['label']} (ring: the {best})",
                             "orient": "top",
                             "labelExpr": SHORT_NUMBER,
                             "values": _few_ticks([row["mean"] for row in rows]),
@@ -73,7 +75,7 @@ def heat_map(
                 },
             },
             {
-                "transform": [{"filter": "datum.highest"}],
+                "transform": [{"filter": "datum.best"}],
                 "mark": {"type": "point", "shape": "circle", "size": 90, "filled": True},
                 "encoding": {
                     "fill": {"value": "white"},
@@ -103,15 +105,21 @@ def name_surfaces(rows: Sequence[Row], beside: Sequence[Row] = ()) -> None:
         row["panel"] = "\n".join([" · ".join(names), *lines])
 
 
-def mark_highest(rows: Sequence[Row]) -> None:
-    """Set `highest` in the row with the largest mean of each panel."""
+def less_is_better(quantity: str) -> bool:
+    """Whether a low number is a good one: waits, costs and bytes held."""
+    return "wait" in quantity or "_ms_" in quantity or quantity.startswith(("ms_", "held_"))
+
+
+def mark_best(rows: Sequence[Row], quantity: str) -> None:
+    """Set `best` in the row with the largest mean of each panel, or the least."""
+    sign = -1.0 if less_is_better(quantity) else 1.0
     best: dict[Any, Row] = {}
     for row in rows:
-        row["highest"] = False
-        if row["panel"] not in best or row["mean"] > best[row["panel"]]["mean"]:
+        row["best"] = False
+        if row["panel"] not in best or sign * row["mean"] > sign * best[row["panel"]]["mean"]:
             best[row["panel"]] = row
     for row in best.values():
-        row["highest"] = True
+        row["best"] = True
 
 
 def _few_ticks(values: Sequence[float]) -> list[float]:

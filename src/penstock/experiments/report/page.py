@@ -10,6 +10,7 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
+from penstock.experiments.kept import write_whole
 from penstock.experiments.papers import PAPERS, Paper
 from penstock.experiments.report.figure_sections import paper_section
 from penstock.experiments.report.head import contents, headline, origin
@@ -37,6 +38,7 @@ def write_report(results: Sequence[Result], target: Path) -> None:
 
     Raises:
         MissingPackageError: the package that draws is not installed.
+        ExperimentError: the file cannot be written; what was there before still is.
     """
     library = drawing_package().javascript_bundle()
     papers = list(_by_paper(results))
@@ -58,8 +60,7 @@ def write_report(results: Sequence[Result], target: Path) -> None:
         library=_script_in_html(library),
         script=_script_in_html(_asset("report.js")),
     )
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(page, encoding="utf-8")
+    write_whole(target, page)
 
 
 def _by_paper(results: Sequence[Result]) -> Iterator[PaperResults]:

@@ -16,7 +16,7 @@ from penstock.errors import MissingPackageError, OptionError, did_you_mean
 from penstock.experiments.report.heat_maps import (
     HEADER_LINES,
     heat_map,
-    mark_highest,
+    mark_best,
     name_surfaces,
 )
 from penstock.experiments.report.plot_axes import Spec
@@ -73,7 +73,7 @@ def plot_spec(
         beside = [row for row in rows if row["series"] in level]
         rows = [row for row in rows if "y" in row and row["series"] not in level]
         name_surfaces(rows, beside)
-        mark_highest(rows)
+        mark_best(rows, quantity)
         inner = heat_map(result["x"], result["y"], measure, rows)
     else:
         drawn = {row["series"] for row in rows}

@@ -37,7 +37,7 @@ _KNOWN = {
     "ssij": Look("#2f8f8f", "#6fd6d0", "triangle-left"),
     "hybridjoin": Look("#008c66", "#35cf9f", "square"),
     "hybridjoin-l": Look("#5dba7a", "#a6ecb8", "triangle-up"),
-    "hybridjoin-pq": Look("#00704a", "#22b583", "square"),
+    "hybridjoin-pq": Look("#7a9a01", "#c3e04f", "triangle-down"),
     "x-hybridjoin": Look("#d99000", "#ffc55c", "triangle-up"),
     "tuned-x-hybridjoin": Look("#d14b00", "#ff8d4d", "triangle-down"),
     "optimised-x-hybridjoin": Look("#9c3d14", "#ffb08a", "triangle-right"),

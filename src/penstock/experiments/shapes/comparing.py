@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import inf
-from typing import Any
+from typing import Any, Literal
 
 from penstock.experiments.shapes.lines import (
     NOTHING,
@@ -12,6 +12,7 @@ from penstock.experiments.shapes.lines import (
     Finding,
     Lines,
     keyed,
+    quotient,
     short,
     span_of,
     times,
@@ -38,7 +39,7 @@ def best(
         if not others or x in except_at:
             continue
         worst_rival[x] = max(others, key=lambda name: others[name])
-        ratios[x] = mean / others[worst_rival[x]] if others[worst_rival[x]] else inf
+        ratios[x] = quotient(mean, others[worst_rival[x]])
     if not ratios:
         return NOTHING
     least_at = min(ratios, key=lambda x: ratios[x])
@@ -113,24 +114,26 @@ def behind_at(lines: Lines, *, series: str, of: str, at: Any, within: float = SA
 def gap_grows(lines: Lines, *, series: str, of: str, ratio: bool = False) -> Finding:
     """The series ends above the other, and further above it than at the first x.
 
-    By difference, as a reader of a drawing sees it; with `ratio` by quotient.
+    By difference, as a reader of a drawing sees it, and by more than a hundredth of where the
+    series ends; with `ratio` by quotient.
     """
     shared = lines.shared(series, of)
     if len(shared) < 2:
         return NOTHING
     first, last = shared[0], shared[-1]
     a, b = lines.line(series), lines.line(of)
-    gaps = [a[x] / b[x] if ratio else a[x] - b[x] for x in (first, last)]
     ratios = lines.ratios(series, of)
+    gaps = [ratios[x] if ratio else a[x] - b[x] for x in (first, last)]
     said = (
         f"the gap goes from {short(gaps[0])} at {short(first)} to {short(gaps[1])} at "
         f"{short(last)}; the ratio from {times(ratios[first])} to {times(ratios[last])}"
     )
-    holds = gaps[1] > gaps[0] and a[last] > b[last]
+    more = SAME * (gaps[0] if ratio else a[last])
+    holds = gaps[1] - gaps[0] > more and a[last] > b[last]
     return Finding(holds, said, {"gaps": gaps, "ratio": keyed(ratios)})
 
 
-def larger_gain(lines: Lines, *, series: Sequence[str], than: Sequence[str]) -> Finding:
+def larger_gain(lines: Lines, *, series: tuple[str, str], than: tuple[str, str]) -> Finding:
     """[a, b] gains more than [c, d]: at every x a is above b, and by more than c is above d."""
     one, other = lines.ratios(*series), lines.ratios(*than)
     shared = [x for x in one if x in other]
@@ -146,14 +149,19 @@ def falls_slower(lines: Lines, *, series: str, than: str) -> Finding:
     shared = lines.shared(series, than)
     if len(shared) < 2:
         return NOTHING
-    kept = [lines.line(name)[shared[-1]] / lines.line(name)[shared[0]] for name in (series, than)]
+    kept = [
+        quotient(lines.line(name)[shared[-1]], lines.line(name)[shared[0]])
+        for name in (series, than)
+    ]
     said = (
         f"keeps {kept[0]:.1%} from {short(shared[0])} to {short(shared[-1])}, {than} {kept[1]:.1%}"
     )
     return Finding(kept[0] > kept[1], said, {"kept": kept[0], "kept_by_other": kept[1]})
 
 
-def most_at(lines: Lines, *, series: str, of: str, end: str, within: float = SAME) -> Finding:
+def most_at(
+    lines: Lines, *, series: str, of: str, end: Literal["first", "last"], within: float = SAME
+) -> Finding:
     """The gain over the other is largest at the first or the last x, and is one there."""
     ratios = lines.ratios(series, of)
     if len(ratios) < 2:

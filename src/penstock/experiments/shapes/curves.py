@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from math import inf, log
+from typing import Literal
 
 from penstock.experiments.shapes.lines import (
     NOTHING,
@@ -62,14 +63,20 @@ def one_maximum(lines: Lines, *, series: str, within: float = 0.02, inside: bool
     return Finding(holds, said, {"best_at": xs[top], "ends": list(ends), "dips": list(dips)})
 
 
-def moves(lines: Lines, *, series: Sequence[str], to: str, at_least: float = 0.0) -> Finding:
+def moves(
+    lines: Lines,
+    *,
+    series: Sequence[str],
+    to: Literal["lower", "upper"],
+    at_least: float = 0.0,
+) -> Finding:
     """The x of the maximum moves to the lower or upper end from the first series to the last."""
     tops = {}
     for name in series:
         line = lines.line(name)
         if line:
             tops[name] = max(line, key=lambda x: line[x])
-    if len(tops) < 2:
+    if len(tops) < max(len(series), 2):
         return NOTHING
     order = list(tops.values())
     steps = [b - a if to == "upper" else a - b for a, b in pairwise(order)]
@@ -111,7 +118,7 @@ def knee(lines: Lines, *, series: str, rise: float = 1.2, flat: float = 0.1) -> 
 
 def falls_at_first(lines: Lines, *, series: str, points: int = 4) -> Finding:
     """Each of the first points is below the one before it, by more than a hundredth."""
-    first = list(lines.line(series).items())[:points]
+    first = list(lines.first(series, points).items())
     if len(first) < points:
         return NOTHING
     steps = [after / before for (_, before), (_, after) in pairwise(first)]

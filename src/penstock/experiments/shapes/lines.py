@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import copysign, inf
 from typing import Any
 
 SAME = 0.01
@@ -14,11 +15,13 @@ SAME = 0.01
 class Lines:
     """One quantity of one panel: (x, y, mean) by series; y is None but for surfaces.
 
-    `refused` are the x at which a series' join could not run.
+    `refused` are the x at which a series' join could not run, `absent` those at which it did and
+    has no number of this kind.
     """
 
     points: Mapping[str, Sequence[tuple[Any, Any, float]]]
     refused: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    absent: Mapping[str, Sequence[Any]] = field(default_factory=dict)
 
     def line(self, name: str) -> dict[Any, float]:
         """A series' means by x; empty where it has none."""
@@ -32,7 +35,12 @@ class Lines:
     def ratios(self, series: str, of: str) -> dict[Any, float]:
         """One series by another, where both have a point."""
         above, below = self.line(series), self.line(of)
-        return {x: above[x] / below[x] for x in above if below.get(x)}
+        return {x: quotient(above[x], below[x]) for x in above if x in below}
+
+    def first(self, name: str, count: int) -> dict[Any, float]:
+        """The first points of a series, if none of them is missing; else none."""
+        gaps = [*self.refused.get(name, ()), *self.absent.get(name, ())]
+        return {} if gaps else dict([*self.line(name).items()][:count])
 
 
 @dataclass(frozen=True)
@@ -44,14 +52,21 @@ class Finding:
     numbers: Mapping[str, Any] = field(default_factory=dict)
 
 
-def refusals(lines: Lines, names: Collection[str]) -> str:
-    """Where series could not be run: in words."""
-    said = [
-        f"{name} at {', '.join(short(x) for x in dict.fromkeys(lines.refused[name]))}"
+def quotient(above: float, below: float) -> float:
+    """One number by another; nothing by nothing is as much."""
+    if below == 0.0:
+        return 1.0 if above == 0.0 else copysign(inf, above)
+    return above / below
+
+
+def places(names: Collection[str], at: Mapping[str, Sequence[Any]]) -> str:
+    """Where some of these series have no point: in words."""
+    said = (
+        f"{name} at {', '.join(short(x) for x in dict.fromkeys(at[name]))}"
         for name in names
-        if lines.refused.get(name)
-    ]
-    return f"cannot run: {'; '.join(said)}" if said else ""
+        if at.get(name)
+    )
+    return "; ".join(said)
 
 
 NOTHING = Finding(None, "there are no points to judge")

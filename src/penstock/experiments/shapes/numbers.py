@@ -10,6 +10,7 @@ from penstock.experiments.shapes.lines import (
     Finding,
     Lines,
     keyed,
+    quotient,
     short,
 )
 
@@ -36,11 +37,11 @@ def values_near(
 ) -> Finding:
     """At these x, or at its first ones, the series has these numbers, each to within a share."""
     line = lines.line(series)
-    places = list(at) or list(line)[: len(wanted)]
+    places = list(at) or list(lines.first(series, len(wanted)))
     if len(places) < len(wanted) or not all(x in line for x in places):
         return NOTHING
     found = [line[x] * scaled_by for x in places]
-    ratios = [a / b for a, b in zip(found, wanted, strict=True)]
+    ratios = [quotient(a, b) for a, b in zip(found, wanted, strict=True)]
     said = ", ".join(f"{short(a)} for {short(b)}" for a, b in zip(found, wanted, strict=True))
     holds = all(1.0 / (1.0 + within) <= ratio <= 1.0 + within for ratio in ratios)
     return Finding(holds, said, {"found": found, "wanted": list(wanted)})
@@ -78,8 +79,11 @@ def no_more_than_from(
 def all_between(lines: Lines, *, series: Sequence[str], low: float, high: float) -> Finding:
     """All points of these series lie between two numbers."""
     found = {name: list(lines.line(name).values()) for name in series}
-    if not any(found.values()):
+    if not all(found.values()):
         return NOTHING
     values = [value for line in found.values() for value in line]
-    said = ", ".join(f"{name} {short(line[0])}" for name, line in found.items() if line)
+    said = ", ".join(
+        f"{name} {' to '.join(dict.fromkeys(short(end(line)) for end in (min, max)))}"
+        for name, line in found.items()
+    )
     return Finding(all(low <= value <= high for value in values), said, {"values": found})
