@@ -86,7 +86,7 @@ def moves(
 
 
 def maximum_near(lines: Lines, *, series: str, at: float, within: float) -> Finding:
-    """The maximum of the series is at this x, or no more than `within` (absolute) away."""
+    """The series is as high as anywhere at this x, or no more than `within` (absolute) away."""
     line = lines.line(series)
     if not line:
         return NOTHING
@@ -94,7 +94,8 @@ def maximum_near(lines: Lines, *, series: str, at: float, within: float) -> Find
     near = min(line, key=lambda x: abs(x - at))
     said = f"best at {short(top)}; at {short(near)} {line[near] / line[top]:.1%} of the best"
     numbers = {"best_at": top, "there": line[near] / line[top]}
-    return Finding(abs(top - at) <= within, said, numbers)
+    around = [y for x, y in line.items() if abs(x - at) <= within]
+    return Finding(max(around, default=-inf) >= (1.0 - SAME) * line[top], said, numbers)
 
 
 def knee(lines: Lines, *, series: str, rise: float = 1.2, flat: float = 0.1) -> Finding:
