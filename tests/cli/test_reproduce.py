@@ -139,14 +139,15 @@ def test_a_run_that_was_killed_leaves_whole_points_and_no_processes(
     folder = tmp_path / "there"
     arguments = (mine, "--clock", "counted", "--output", folder)
     with subprocess.Popen(command(*arguments), stderr=subprocess.DEVNULL) as process:
-        points_after(process, folder, 3)
+        assert points_after(process, folder, 3) >= 3
         process.kill()
     until = time.monotonic() + 20
     while left_over(folder) and time.monotonic() < until:
         time.sleep(0.1)
     assert not left_over(folder)
-    for path in (folder / "points").glob("*.json"):
-        assert json.loads(path.read_text())["values"]
+    kept = [*(folder / "points").glob("*.json")]
+    assert len(kept) >= 3
+    assert all(json.loads(path.read_text())["values"] for path in kept)
     assert run(*arguments).returncode == 0
 
 
@@ -162,6 +163,27 @@ def test_what_is_damaged_is_run_again_or_named(mine: Path, tmp_path: Path) -> No
     refused = run(*arguments)
     assert refused.returncode == 1
     assert "other.json is no figure's results" in refused.stderr
+
+
+def test_points_of_another_version_are_used_and_said(mine: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "there"
+    arguments = (mine, "--clock", "counted", "--output", folder)
+    said = run(*arguments).stderr
+    assert "another version" not in said
+    point = next((folder / "points").glob("*.json"))
+    content = json.loads(point.read_text())
+    elsewhere = {**content["machine"], "processor": "another"}
+    point.write_text(json.dumps({**content, "commit": "0" * 40, "machine": elsewhere}))
+    again = run(*arguments)
+    assert "1 point in" in again.stderr
+    assert "was run by another version of penstock, and will be used; --again runs" in again.stderr
+    result = json.loads((folder / "figures" / "mine.json").read_text())
+    machines = [result["machine"], *result["other_machines"]]
+    assert {machine["processor"] for machine in machines} == {
+        "another",
+        content["machine"]["processor"],
+    }
+    assert "0" * 40 in result["commits"]
 
 
 def test_two_runs_in_one_folder_are_refused(mine: Path, tmp_path: Path) -> None:
@@ -265,6 +287,8 @@ def test_the_list_says_how_many_runs_a_figure_is() -> None:
 def test_a_figure_without_this_clock_says_so(tmp_path: Path) -> None:
     folder = tmp_path / "there"
     done = run("004-T1", "--clock", "measured", "--output", folder, "--format", "json")
-    for verdict in json.loads(done.stdout):
+    verdicts = json.loads(done.stdout)
+    assert len(verdicts) == 3
+    for verdict in verdicts:
         assert verdict["verdict"] == "not judged"
         assert verdict["said"].endswith("; this figure is counted only")

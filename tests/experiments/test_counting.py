@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import islice
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -215,6 +216,16 @@ def test_fewer_readings_are_as_long_as_the_others_unless_the_case_says_how_long_
     assert {job.readings for job in grid.jobs(find("004-7e"), SCALES["small"], CLOCKS)} == {3}
 
 
+@pytest.mark.parametrize("every", [700, 4_000])
+def test_where_popularity_moves_readings_are_of_whole_periods(place: Workplace, every: int) -> None:
+    """Each sees as many changes as any other, whatever the join's window is."""
+    windows = 5.0
+    drifting = replace(SMALL, drift_every=every, batch_rows=100, windows=(2.0, windows))
+    values = CaseJob("counted", drifting, DIVISOR, readings=2).run(place)
+    least = windows * mean(values, "window_capacity_rows") / 2
+    assert mean(values, "counted_rows") == 2 * ceil(least / every) * every
+
+
 def test_the_same_case_has_the_same_counts(counted: Run, place: Workplace) -> None:
     again = CaseJob("counted", CACHED, DIVISOR).run(place)
     first = counted(CACHED)
@@ -278,7 +289,15 @@ def test_our_model_is_asked_for_the_same_join(counted: Run) -> None:
     assert mean(values, "predicted_stream_rows_per_read") == pytest.approx(
         mean(values, "stream_rows_per_read"), rel=0.1
     )
+    assert mean(values, "predicted_hit_share") == 0.0
+    assert mean(values, "predicted_reads_per_page_read") == 1.0
     assert "predicted_rows_per_second" not in values  # there were no costs
+
+
+def test_what_our_model_says_of_a_cache_is_near_what_was_counted(counted: Run) -> None:
+    values = counted(replace(CACHED, predict=True))
+    found = mean(values, "predicted_hit_share")
+    assert 0.0 < found == pytest.approx(mean(values, "hit_share"), rel=0.1)
 
 
 def test_progress_goes_from_nothing_to_all(place: Workplace) -> None:

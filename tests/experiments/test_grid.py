@@ -211,6 +211,28 @@ def test_waits_in_seconds_are_rows_by_their_rate() -> None:
     assert found["wait_seconds_p99"] == 3_000 / 200
 
 
+def test_rows_that_a_cache_answers_neither_fill_nor_leave_the_window() -> None:
+    """Little's law is for what passes through: a quarter of the rows."""
+    cached = run(200.0, 8.0, hit_share=single(0.75))
+    found = means(only(figure_of("hybridjoin"), None, cached)["hybridjoin"])
+    assert found["wait_seconds_mean"] == 1_000 / (200 / 4)
+    assert found["priced_wait_seconds_mean"] == 1_000 / (20 / 4)
+    assert found["wait_seconds_p99"] == 3_000 / 200  # in rows that came, cached or not
+    whole = run(200.0, 8.0, hit_share=single(1.0))
+    found = means(only(figure_of("hybridjoin"), None, whole)["hybridjoin"])
+    assert not {"wait_seconds_mean", "priced_wait_seconds_mean"} & set(found)
+
+
+def test_waits_on_this_machine_are_of_the_measured_runs_window() -> None:
+    """A join that tunes itself by reads has another window by either clock."""
+    measured = run(200.0, 8.0, window_rows=single(500.0), wait_rows_p99=single(600.0))
+    found = means(only(figure_of("hybridjoin"), run(50.0, 7.0), measured)["hybridjoin"])
+    assert found["wait_seconds_mean"] == 500 / 200
+    assert found["wait_seconds_p99"] == 600 / 200
+    assert found["priced_wait_seconds_mean"] == 1_000 / 5
+    assert found["wait_rows_p99"] == 3_000
+
+
 def test_rows_of_meshjoin_wait_for_half_of_the_time_that_they_stay() -> None:
     found = means(only(figure_of("meshjoin"), run(50.0, 7.0), run(200.0, 8.0))["meshjoin"])
     assert found["wait_seconds_mean"] == 1_000 / 200 / 2

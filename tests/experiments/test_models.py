@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from penstock.costs.published import Setting, tuned_x_hybridjoin
+from penstock.costs.published import Setting, hybridjoin, tuned_x_hybridjoin
 from penstock.costs.published.zipf_sums import EULER, share_of_first
 from penstock.experiments.case import Case
 from penstock.experiments.intervals import single
@@ -159,12 +159,30 @@ def test_costs_of_this_kind_of_join_are_taken() -> None:
     assert found["rows_per_second"]["mean"] == pytest.approx(rows / seconds, rel=1e-4)
 
 
-def test_our_model_is_priced_as_what_was_counted() -> None:
+@pytest.mark.parametrize("join", ["meshjoin", "hybridjoin"])
+def test_printed_a_model_has_the_window_of_its_own_memory_equation(join: str) -> None:
+    """Whatever the join held."""
+    found = said(join, "printed")
+    assert found == said(join, "printed", point() | {"window_capacity_rows": single(1.0)})
+    setting = Setting(budget=CASE.budget, num_rows=ROWS, page_bytes=PAGE_BYTES)
+    left = CASE.budget - PAGE_BYTES
+    if join == "meshjoin":
+        row = 20.0 + PAGES * (4.0 + 4.8 * 20.0)
+        check(found, rows_of_read=left / row, pages=1.0)
+    else:
+        window = setting.window_rows(left)
+        check(found, rows_of_read=hybridjoin.PUBLISHED_FACTOR * window / PAGES, pages=1.0)
+
+
+def test_our_model_is_given_nothing_that_was_counted() -> None:
     values = point(
-        2.0,
+        7.0,
         predicted_stream_rows_per_read=single(40.0),
+        predicted_hit_share=single(0.75),
+        predicted_reads_per_page_read=single(0.5),
         predicted_rows_per_second=single(123.0),
-        hit_share=single(0.75),
+        stream_rows_per_read=single(1.0),
+        hit_share=single(0.1),
     )
     found = said("hybridjoin", "ours", values)
     assert found["stream_rows_per_read"] == single(40.0)
@@ -174,5 +192,5 @@ def test_our_model_is_priced_as_what_was_counted() -> None:
 
 
 def test_every_model_has_its_words() -> None:
-    assert set(MODELS) == {"published", "corrected", "ours"}
+    assert set(MODELS) == {"printed", "published", "corrected", "ours"}
     assert all("model" in words for words in MODELS.values())

@@ -19,6 +19,7 @@ from penstock.experiments.scale import SCALES
 FIGURES = (
     "000-3",
     "001-6",
+    "002-3a",
     "002-3e",
     "003-6b",
     "004-3",
@@ -29,11 +30,19 @@ FIGURES = (
     "004-T1",
     "004-T2",
     "004-T2b",
+    "ours-drift",
+    "ours-missing",
+    "ours-skew",
+    "ours-wait",
 )
 HOLDS, SOMETIMES, FAILS = "reproduced", "with a condition", "not reproduced"
 EXPECTED = {
     "000-3.1": SOMETIMES,
     "001-6.1": HOLDS,
+    "002-3a.1": HOLDS,
+    "002-3a.2": HOLDS,
+    "002-3a.6": HOLDS,
+    "002-3a.7": HOLDS,
     "002-3e.1": HOLDS,
     "002-3e.2": HOLDS,
     "003-6b.1": SOMETIMES,
@@ -56,6 +65,12 @@ EXPECTED = {
     "004-T2b.2": HOLDS,
     "004-T2b.3": FAILS,
     "004-T2b.4": HOLDS,
+    "ours-drift.1": HOLDS,
+    "ours-missing.2": HOLDS,
+    "ours-missing.3": HOLDS,
+    "ours-skew.1": HOLDS,
+    "ours-wait.1": HOLDS,
+    "ours-wait.3": HOLDS,
 }
 
 
@@ -104,6 +119,24 @@ def test_rootjoin_reads_near_the_bound(results: dict[str, dict[str, Any]]) -> No
         assert 0.9 < point["rootjoin"] / point["read-bound"] < 1.1
         assert point["inlj"] == 1.0
         assert point["meshjoin"] < point["hybridjoin"] < 1.05 * point["window-bound"]
+
+
+@pytest.mark.xdist_group("reproduced")
+@pytest.mark.parametrize("name", ["ours-skew", "ours-missing"])
+def test_in_unsorted_r_rootjoin_reads_within_a_twentieth_of_the_bound(
+    results: dict[str, dict[str, Any]], name: str
+) -> None:
+    points = [row for row in results[name]["rows"] if row["panel"] == "order=unsorted"]
+    reads, bound = (
+        {
+            row["x"]: row["values"]["stream_rows_per_read"]["mean"]
+            for row in points
+            if row["series"] == s
+        }
+        for s in ("rootjoin", "read-bound")
+    )
+    assert len(reads) == len(bound) == 2
+    assert all(0.95 < reads[x] / bound[x] < 1.05 for x in reads)
 
 
 @pytest.mark.xdist_group("reproduced")

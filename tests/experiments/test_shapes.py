@@ -192,6 +192,13 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Line], bool]] = [
     # -- numbers ---------------------------------------------------------------------------------
     ("close", {"model": "a", "to": "b", "within": 0.05}, {"a": [1.079, 0.98], "b": [1, 1]}, True),
     ("close", {"model": "a", "to": "b", "within": 0.05}, {"a": [1.08, 0.97], "b": [1, 1]}, False),
+    *(
+        ("close", {"model": "a", "to": "b", "within": 0.05, "shape": True}, drawn, holds)
+        for drawn, holds in [
+            ({"a": [10, 20, 10], "b": [1, 2, 1.1]}, True),
+            ({"a": [10, 20, 10], "b": [1, 2, 1.3]}, False),
+        ]
+    ),
     ("values_near", ONE | {"wanted": [1, 2], "within": 0.1}, {"a": [1.1, 1.82, 9]}, True),
     ("values_near", ONE | {"wanted": [1, 2], "within": 0.1}, {"a": [1.1, 1.81, 9]}, False),
     (
@@ -355,6 +362,14 @@ def test_a_ridge_without_a_dip_is_one_summit() -> None:
 @pytest.mark.parametrize("at", [(0, 3), (0, -3), (3, 0), (-3, 0)])
 def test_a_summit_on_an_edge_is_none_inside(at: tuple[int, int]) -> None:
     assert not summit(surface((100, *at))).holds
+
+
+@pytest.mark.parametrize(("edge", "inside"), [(99.5, False), (98.5, True)])
+def test_a_summit_beats_every_edge_by_more_than_a_hundredth(edge: float, inside: bool) -> None:
+    slope = Lines({"a": [(x, y, 100.0 - 9 * y * y - 5 * x * x) for x in SIDE for y in SIDE]})
+    points = [(x, y, edge if (x, y) == (SIDE[-1], 0) else mean) for x, y, mean in slope.points["a"]]
+    ridge = [(x, y, edge if y == 0 and x > 0 else mean) for x, y, mean in points]
+    assert summit(Lines({"a": ridge})).holds is inside
 
 
 def test_hills_parted_by_missing_points_are_two() -> None:

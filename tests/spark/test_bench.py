@@ -39,6 +39,8 @@ FIELDS = {
     "worker_rss_idle",
     "executor_memory_bytes",
     "page_reads",
+    "rows_waiting",
+    "oldest_wait_ms",
     "drain_ms",
     "drain_page_reads",
     "total_ms",
@@ -221,3 +223,4 @@ def test_the_command(tmp_path: Path) -> None:
     ours, identity = results
     assert ours["page_reads"] > 0
     assert identity["page_reads"] is None
+    assert ours["rows_waiting"] == identity["rows_waiting"] == [0, 0]

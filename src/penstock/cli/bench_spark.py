@@ -29,7 +29,9 @@ again.
 In the JSON, [bold]ms_per_batch[/bold] are the micro-batches after the first ones, which warm up; \
 [bold]floor_ms[/bold] is a micro-batch without rows, from source to sink with nothing between; \
 [bold]rows_per_second[/bold] is by the median, the floor included. [bold]page_reads[/bold] are \
-those of the measured micro-batches; [bold]drain_ms[/bold] and [bold]drain_page_reads[/bold] are \
+those of the measured micro-batches; [bold]rows_waiting[/bold] are the rows that each of these \
+left for later ones, [bold]oldest_wait_ms[/bold] the longest that one of them had waited; \
+[bold]drain_ms[/bold] and [bold]drain_page_reads[/bold] are \
 of what still waited at the end. [bold]worker_rss_max[/bold] is the largest Python worker, \
 [bold]worker_rss_idle[/bold] one that has joined nothing; [bold]executor_memory_bytes[/bold] what \
 Spark holds in blocks, a cached R above all. [bold]server_us_per_row[/bold] is what the server \

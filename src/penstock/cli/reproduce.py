@@ -14,6 +14,7 @@ from penstock.cli.output import OutputFormat, print_json, text_console
 
 if TYPE_CHECKING:
     from penstock.experiments.figure import Figure
+    from penstock.experiments.reproducing import Reproduction
     from penstock.experiments.scale import Scale
 
 _BUSY = 0.7
@@ -126,6 +127,8 @@ def reproduce(
         clocks = CLOCKS if clock is ClockName.both else (clock.value,)
         reproduction = Reproduction(figures, SCALES[scale.value], folder, clocks, thin)
         _say_if_busy(clocks)
+        if not again:
+            _say_if_older(reproduction)
         try:
             with watching() as watcher:
                 failed = reproduction.run(watcher, again=again)
@@ -203,6 +206,19 @@ def _say_if_busy(clocks: Sequence[str]) -> None:
     if "measured" in clocks and load > _BUSY:
         typer.echo(
             f"This machine is at other work (load {load:.1f}): counts do not mind, seconds do.",
+            err=True,
+        )
+
+
+def _say_if_older(reproduction: Reproduction) -> None:
+    """Points that another version made are used without being run again."""
+    from penstock.errors import counted
+
+    older = reproduction.of_other_commits()
+    if older:
+        typer.echo(
+            f"{counted(older, 'point')} in {reproduction.folder} {'was' if older == 1 else 'were'} "
+            "run by another version of penstock, and will be used; --again runs all anew.",
             err=True,
         )
 

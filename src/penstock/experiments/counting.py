@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
+from math import ceil, inf
 from typing import Any
 
 import numpy as np
@@ -76,16 +77,26 @@ class _Tally:
 
 
 class ReadCounter:
-    """Counts reads of R: neighbouring pages that are asked for together are one."""
+    """Counts reads of R: neighbouring pages that are asked for together are one.
+
+    While the clock runs it only remembers what was asked for.
+    """
 
     def __init__(self, join: SemiStreamJoin) -> None:
-        self.reads = 0
+        self._reads = 0
+        self._asked_for: list[PageNumbers] = []
         self._join, self._fetch = join, join.fetch
-        join.fetch = self._counting  # type: ignore[method-assign]
+        join.fetch = self._remembering  # type: ignore[method-assign]
 
-    def _counting(self, pages: PageNumbers) -> pa.Table:
-        numbers = np.sort(np.asarray(pages))
-        self.reads += int((np.diff(numbers) != 1).sum()) + (len(numbers) > 0)
+    @property
+    def reads(self) -> int:
+        for pages in self._asked_for:
+            self._reads += int((np.diff(np.sort(pages)) != 1).sum()) + (len(pages) > 0)
+        self._asked_for.clear()
+        return self._reads
+
+    def _remembering(self, pages: PageNumbers) -> pa.Table:
+        self._asked_for.append(np.array(pages))
         return self._fetch(pages)
 
 
@@ -103,7 +114,8 @@ def count(
 
     The clock runs only while the join is pushed to. Rates by the clock are there for every case,
     and mean something only if nothing else ran. With `costs` our own model also says a rate.
-    Readings are as long however many there are, unless the case says how long all of them are.
+    Readings are as long however many there are, unless the case says how long all of them are;
+    where popularity moves, each is of whole periods.
     """
     join = case.plan().build(master, stream.schema, on=[(stream.key, stream.master_key)])
     counter, watch = ReadCounter(join), Stopwatch()
@@ -135,6 +147,10 @@ def count(
         each = most_each = _WITHOUT_WINDOW / READINGS
     whole = max(before * window + readings * each, 1.0)
     settled = push_until(before * window, most_before)
+    if case.drift_every is not None:
+        # Whole periods, from one change to another: what a change costs is in each reading once.
+        settled = push_until(inf, ceil(settled.rows / case.drift_every) * case.drift_every)
+        each, most_each = inf, ceil(each / case.drift_every) * case.drift_every
     observer = WindowObserver(join, watch)
     tallies = [settled]
     for number in range(readings):
@@ -272,6 +288,9 @@ def _predicted(
     if found.stream_rows_per_read is not None:
         by_page = found.stream_rows_per_read / _pages_of_one(join)
         said["predicted_stream_rows_per_read"] = single(by_page)
+        said["predicted_hit_share"] = single(found.hit_share)
+        pages_of_read = found.read_pages * _pages_of_one(join)
+        said["predicted_reads_per_page_read"] = single(1.0 / pages_of_read)
     if costs is not None:
         rate = service_rate(join, found, costs).rows_per_second
         said["predicted_rows_per_second"] = single(rate)

@@ -60,9 +60,11 @@ class Axis:
     def at(self, scale: str, *, thin: bool) -> tuple[Any, ...]:
         """The values to run: at small scale fewer where the file says so, thinned fewer still."""
         chosen = self.small_values if scale == "small" and self.small_values else self.values
-        if not thin or len(chosen) <= 3:
+        if not thin:
             return chosen
-        return self.thin_values or (chosen[0], chosen[len(chosen) // 2], chosen[-1])
+        if self.thin_values:
+            return self.thin_values
+        return chosen if len(chosen) <= 3 else (chosen[0], chosen[len(chosen) // 2], chosen[-1])
 
 
 @dataclass(frozen=True)

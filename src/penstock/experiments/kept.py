@@ -12,7 +12,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from penstock.bench.machine import commit
+from penstock.bench.machine import commit, describe
 from penstock.experiments.case import ExperimentError
 from penstock.experiments.intervals import is_value
 from penstock.experiments.job import Job
@@ -50,6 +50,7 @@ class Kept:
             "clock": job.clock,
             "measured_at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
             "commit": self._commit,
+            "machine": self._machine,
             "seconds": round(seconds, 2),
             "load": round(os.getloadavg()[0], 1),
             "values": values,
@@ -72,6 +73,15 @@ class Kept:
         """The values of those that were run, by key."""
         found = ((job.key, self.get(job)) for job in jobs)
         return {key: kept["values"] for key, kept in found if kept is not None}
+
+    def of_other_commits(self, jobs: Iterable[Job]) -> int:
+        """How many of these have results of another version of the package."""
+        found = (self.get(job) for job in jobs)
+        return sum(kept is not None and kept["commit"] != self._commit for kept in found)
+
+    @cached_property
+    def _machine(self) -> dict[str, Any]:
+        return describe()
 
     @cached_property
     def _commit(self) -> str | None:

@@ -1,8 +1,11 @@
 """What the papers' equations, and our own model, say of a point that was counted.
 
 A model is given the window that the join really had: the papers' memory equations count bytes of
-other structures (a fudge factor of 4.8, nodes of 12 bytes), and are not what is judged here. What
-is judged is how many rows an iteration answers, and how long it takes.
+other structures (a fudge factor of 4.8, nodes of 12 bytes). What is judged is how many rows an
+iteration answers, and how long it takes. The form "printed" is the published equations with their
+own memory equation, in their own bytes: given the budget alone.
+
+Our own model is asked before the join has run, and is given nothing that was counted.
 """
 
 from __future__ import annotations
@@ -28,12 +31,15 @@ from penstock.experiments.intervals import single
 from penstock.experiments.price import Price
 
 MODELS = {
+    "printed": "model, its memory equation included",
     "published": "model, as published",
     "corrected": "model, corrected",
     "ours": "our model",
 }
 _ROW, _STREAM_ROW, _NODE = 120.0, 20.0, 12.0
 _LEAST = 1e-6
+_PREDICTED = ("stream_rows_per_read", "hit_share", "reads_per_page_read")
+"""What our model says of a join, before it has run."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +49,8 @@ class _Point:
     form: Form
     case: Case
     values: dict[str, Any]
+    own_memory: bool = False
+    """Whether the window is what the paper's memory equation says, not what the join held."""
 
     def mean(self, name: str) -> float:
         return float(self.values[name]["mean"])
@@ -67,6 +75,8 @@ class _Point:
 
     def with_window(self, pages: float) -> Setting:
         """The setting whose hash table and queue hold the window beside so many pages."""
+        if self.own_memory:
+            return self.setting
         nbytes = self.setting.left_beside(pages) / self.window_rows
         fudge = max((nbytes - _NODE) / _STREAM_ROW, _LEAST)
         return replace(self.setting, hash_fudge=fudge, queue_node_bytes=min(_NODE, nbytes))
@@ -79,7 +89,8 @@ def model_values(form: str, case: Case, values: dict[str, Any], price: Price) ->
     if "window_capacity_rows" not in values or "reads_per_page_read" not in values:
         return {}
     make = _ITERATIONS[case.join]
-    point = _Point(form, case, values)  # type: ignore[arg-type]
+    printed = form == "printed"
+    point = _Point("published" if printed else form, case, values, printed)  # type: ignore[arg-type]
     found = {}
     try:
         counted = make(point, price.unit_costs())
@@ -95,16 +106,14 @@ def model_values(form: str, case: Case, values: dict[str, Any], price: Price) ->
 
 def _our_values(values: dict[str, Any], price: Price) -> dict[str, Any]:
     found = {}
-    predicted, hits = values.get("predicted_stream_rows_per_read"), values.get("hit_share")
-    reads_per_page = values.get("reads_per_page_read")
-    if predicted and hits and reads_per_page:
-        found["stream_rows_per_read"] = predicted
-        pages, waited = 1.0 / predicted["mean"], 1.0 - hits["mean"]
+    if all(f"predicted_{name}" in values for name in _PREDICTED):
+        rows, hits, reads_per_page = (values[f"predicted_{name}"]["mean"] for name in _PREDICTED)
+        found["stream_rows_per_read"] = values[f"predicted_{_PREDICTED[0]}"]
         seconds = price.seconds(
-            reads=pages * reads_per_page["mean"],
-            nbytes=pages * _ROW * values["page_rows"],
-            waited=waited,
-            hits=hits["mean"],
+            reads=reads_per_page / rows,
+            nbytes=_ROW * values["page_rows"] / rows,
+            waited=1.0 - hits,
+            hits=hits,
         )
         found["priced_rows_per_second"] = single(1.0 / seconds)
     if "predicted_rows_per_second" in values:
@@ -114,6 +123,8 @@ def _our_values(values: dict[str, Any], price: Price) -> dict[str, Any]:
 
 def _meshjoin(point: _Point, costs: UnitCosts) -> Iteration:
     setting, pages = point.setting, point.pages_of_read
+    if point.own_memory:
+        return meshjoin.iteration(setting, costs, pages)
     steps = setting.num_pages / pages
     left = setting.left_beside(pages)
     # w·(v_S + k·(pointer + f·v_S)) is what is left; f is such that w·k is the window.

@@ -46,6 +46,8 @@ KNOWN: dict[str, tuple[str, str, bool]] = {
     "against_inlj": ("time by INLJ's, at worst", "counted", _LOG),
     "ms_per_batch": ("milliseconds of a micro-batch", "measured", _LOG),
     "ms_beyond_floor": ("milliseconds beyond an empty micro-batch", "measured", _LOG),
+    "wait_share": ("rows left waiting, by those of a micro-batch", "measured", _LINEAR),
+    "wait_ms_longest": ("longest wait beyond a micro-batch (ms)", "measured", _LINEAR),
     "held_bytes_max": ("bytes held", "counted", _LOG),
 }
 """Each quantity's words, clock, and whether its axis is logarithmic."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import math
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -97,6 +97,10 @@ class Reproduction:
                     "replaces it."
                 )
 
+    def of_other_commits(self) -> int:
+        """Runs in the folder that another version of the package made; they are not run again."""
+        return Kept(self.folder / "points").of_other_commits(self.jobs())
+
     def jobs(self) -> list[Job]:
         """All runs that the figures need, each once."""
         found: dict[str, Job] = {}
@@ -121,7 +125,10 @@ class Reproduction:
         ]
         jobs = [*{job.key: job for clock in clocks for job in by_clock[clock]}.values()]
         runs = [kept.get(job) for job in jobs]
-        known = [run for run in runs if run is not None]
+        known = sorted(
+            (run for run in runs if run is not None), key=lambda run: str(run["measured_at"])
+        )
+        machines = [run["machine"] for run in known if "machine" in run] or [describe()]
         rows = kind.rows(figure, self.scale, clocks, kept.values(jobs), thin=self.thin)
         result: Result = {
             "id": figure.id,
@@ -133,10 +140,11 @@ class Reproduction:
             "thin": self.thin,
             "clocks": [clock for clock in clocks if by_clock[clock] and clock in figure.clocks],
             "note": figure.note,
-            "measured_at": max((run["measured_at"] for run in known), default=_now()),
+            "measured_at": known[-1]["measured_at"] if known else _now(),
             "commit": commit(Path(__file__).parent),
             "commits": sorted({str(run["commit"]) for run in known if run["commit"]}),
-            "machine": describe(),
+            "machine": machines[-1],
+            "other_machines": _distinct(one for one in machines if one != machines[-1]),
             "seconds": round(sum(run["seconds"] for run in known), 1),
             "load": max(
                 (run.get("load", 0.0) for run in known if run.get("clock") == "measured"),
@@ -206,6 +214,14 @@ def _finite(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [_finite(one) for one in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _distinct(found: Iterable[Any]) -> list[Any]:
+    distinct: list[Any] = []
+    for one in found:
+        if one not in distinct:
+            distinct.append(one)
+    return distinct
 
 
 def _now() -> str:

@@ -34,12 +34,6 @@ _BY_CLOCK = frozenset({"rows_per_second", "predicted_rows_per_second", "unit_cos
 """Values that come from the measured run; all others from the counted one, if there is one."""
 
 
-_WAITS = (
-    ("wait_rows_p99", "rows_per_second", "wait_seconds_p99"),
-    ("window_rows", "rows_per_second", "wait_seconds_mean"),
-    ("window_rows", "priced_rows_per_second", "priced_wait_seconds_mean"),
-)
-"""Seconds of waiting in a full window: rows by rate. The mean one is Little's law."""
 _FOR_A_ROUND = ("meshjoin", "meshjoin-default", "r-meshjoin")
 """Joins whose rows keep their places for a round of R; half a round, on average, they wait."""
 
@@ -67,12 +61,25 @@ class Point:
         rest = counted or measured
         found = {name: v for name, v in rest.items() if name not in _BY_CLOCK}
         found |= {name: v for name, v in measured.items() if name in _BY_CLOCK}
-        for wait, rate, seconds in _WAITS:
-            if wait in found and rate in found:
-                answered = wait == "window_rows" and self.series.join in _FOR_A_ROUND
-                waiting = found[wait]["mean"] * (0.5 if answered else 1.0)
-                found[seconds] = single(waiting / found[rate]["mean"])
+        found |= self._wait_seconds(rest, "priced_rows_per_second", "priced_wait_seconds_mean")
+        found |= self._wait_seconds(measured, "rows_per_second", "wait_seconds_mean")
+        if "wait_rows_p99" in measured and "rows_per_second" in measured:
+            by_rate = measured["wait_rows_p99"]["mean"] / measured["rows_per_second"]["mean"]
+            found["wait_seconds_p99"] = single(by_rate)
         return found
+
+    def _wait_seconds(self, run: Mapping[str, Any], rate: str, name: str) -> dict[str, Any]:
+        """How long a row that waits does so in a full window, by Little's law.
+
+        Rows that a cache answers pass the window by, and neither fill nor leave it.
+        """
+        if "window_rows" not in run or rate not in run:
+            return {}
+        waited = 1.0 - (run["hit_share"]["mean"] if "hit_share" in run else 0.0)
+        if not waited:
+            return {}
+        waiting = run["window_rows"]["mean"] * (0.5 if self.series.join in _FOR_A_ROUND else 1.0)
+        return {name: single(waiting / (run[rate]["mean"] * waited))}
 
     def values_by(self, clock: Clock, results: Results) -> dict[str, Any]:
         """Those of this clock's run alone."""

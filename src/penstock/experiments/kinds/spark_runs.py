@@ -9,7 +9,7 @@ from typing import Any
 
 from penstock.bench.resident import ONE_THREAD
 from penstock.experiments.figure import Figure
-from penstock.experiments.intervals import value_of
+from penstock.experiments.intervals import single, value_of
 from penstock.experiments.job import Clock, Job
 from penstock.experiments.kinds.grid import Results, Row, row_of
 from penstock.experiments.scale import Scale
@@ -61,12 +61,14 @@ class SparkRun(Job):
 
 
 def _values(result: dict[str, Any]) -> dict[str, Any]:
-    """Whole micro-batches, and what they take beyond one without rows."""
+    """Whole micro-batches, what they take beyond one without rows, and what they leave waiting."""
     batches, floor = result["ms_per_batch"], result["floor_ms"]
     return {
         "ms_per_batch": value_of(batches),
         "ms_beyond_floor": value_of([ms - floor for ms in batches]),
         "rows_per_second": value_of([1e3 * _BATCH_ROWS / ms for ms in batches]),
+        "wait_share": value_of([rows / _BATCH_ROWS for rows in result["rows_waiting"]]),
+        "wait_ms_longest": single(result["oldest_wait_ms"]),
     }
 
 

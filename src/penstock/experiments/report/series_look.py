@@ -48,6 +48,7 @@ _KNOWN = {
     "rootjoin": Look("#000000", "#ffffff", "circle", _SOLID, 3.4),
     "measured": Look("#0066b0", "#58a9ec", "circle"),
     "model": Look("#d14b00", "#ff8d4d", "triangle-up", _DASHED),
+    "printed": Look("#a83a4e", "#f0909f", "triangle-left", _DASHED),
     "published": Look("#7b2d8b", "#c78ae0", "triangle-up", _DASHED),
     "corrected": Look("#4aa8dc", "#a5dcff", "triangle-down", _DASHED),
     "ours": Look("#3d4450", "#cfd6e0", "cross", _DASHED),

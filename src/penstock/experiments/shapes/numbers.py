@@ -15,11 +15,19 @@ from penstock.experiments.shapes.lines import (
 )
 
 
-def close(lines: Lines, *, model: str, to: str, within: float) -> Finding:
-    """The model's mean deviation from what was found is no more than `within`."""
+def close(lines: Lines, *, model: str, to: str, within: float, shape: bool = False) -> Finding:
+    """The model's mean deviation from what was found is no more than `within`.
+
+    With `shape` each line is taken by its own maximum: two lines of one shape are close.
+    """
     ratios = lines.ratios(model, to)
     if not ratios:
         return NOTHING
+    if shape:
+        tops = [max(lines.line(name)[x] for x in ratios) for name in (model, to)]
+        if len(ratios) < 3 or not all(tops):
+            return NOTHING
+        ratios = {x: ratio * tops[1] / tops[0] for x, ratio in ratios.items()}
     off = [abs(ratio - 1.0) for ratio in ratios.values()]
     mean = sum(off) / len(off)
     said = f"off by {mean:.1%} on average, {max(off):.1%} at worst"

@@ -7,6 +7,7 @@ from typing import Any
 
 from penstock.experiments.shapes.lines import (
     NOTHING,
+    SAME,
     Finding,
     Lines,
     short,
@@ -19,7 +20,8 @@ def one_summit(lines: Lines, *, series: str, within: float = 0.02) -> Finding:
     """A surface has one maximum, inside it: from any point one can climb there.
 
     Another summit is one from which every way to a higher point goes down by more than `within`
-    of the maximum, however high it is. The maximum lies inside if it beats the edge of every side.
+    of the maximum, however high it is. The maximum lies inside if it beats the edge of every side
+    by more than a hundredth.
     """
     heights = {(x, y): mean for x, y, mean in lines.points.get(series, ())}
     if len(heights) < 9:
@@ -36,7 +38,7 @@ def one_summit(lines: Lines, *, series: str, within: float = 0.02) -> Finding:
         )
     }
     shares = {name: value / heights[top] for name, value in edges.items()}
-    falls_off = {name: share < 1.0 - within / 4 for name, share in shares.items()}
+    falls_off = {name: share < 1.0 - SAME for name, share in shares.items()}
     said = (
         f"highest at ({short(top[0])}, {short(top[1])}); the edges reach "
         + ", ".join(f"{share:.0%}" for share in shares.values())

@@ -42,6 +42,9 @@ class Run:
     progress: Progress = field(default_factory=list)
     page_reads: list[int] = field(default_factory=list)
     """Of each micro-batch, where there are pages."""
+    rows_waiting: list[int] = field(default_factory=list)
+    oldest_wait_ms: list[float] = field(default_factory=list)
+    """When a micro-batch was done, where rows may wait for a later one."""
     worker_bytes: int | None = None
     block_bytes: int = 0
     server: ServerTime | None = None
@@ -149,8 +152,11 @@ def _take_turn(
         raise SparkBenchError("Spark has forgotten the first micro-batches.")
     run.progress += progress
     if way in ("at-once", "waiting"):
-        loads = {m.batch_id: int(m["loadCount"]) for m in metrics(query)}
-        run.page_reads += [loads.get(p["batchId"], 0) for p in progress]
+        told = {m.batch_id: m.values for m in metrics(query)}
+        of_batches = [told.get(p["batchId"], {}) for p in progress]
+        run.page_reads += [int(values.get("loadCount", 0)) for values in of_batches]
+        run.rows_waiting += [int(values.get("rowsWaiting", 0)) for values in of_batches]
+        run.oldest_wait_ms += [float(values.get("oldestWait", 0)) for values in of_batches]
 
 
 def _heap(way: str, case: SparkCase) -> int:
@@ -193,9 +199,10 @@ def _ms(progress: Any) -> int:
 def _result(way: str, case: SparkCase, run: Run) -> dict[str, Any]:
     progress, reads = run.progress, run.page_reads or None
     count = case.warm_up + case.batches
+    counted = slice(case.warm_up, count)
     if len(progress) < count:
         raise SparkBenchError(f"Spark told of {len(progress)} micro-batches; {count} were made.")
-    measured, after = progress[case.warm_up : count], progress[count:]
+    measured, after = progress[counted], progress[count:]
     rows = [p["numInputRows"] for p in measured]
     if set(rows) != {case.batch}:
         raise SparkBenchError(f"micro-batches had {rows} rows instead of {case.batch} each.")
@@ -206,7 +213,9 @@ def _result(way: str, case: SparkCase, run: Run) -> dict[str, Any]:
         "ms_per_batch": times,
         "median_ms": median,
         "rows_per_second": case.batch * 1000 / median,
-        "page_reads": None if reads is None else sum(reads[case.warm_up : count]),
+        "page_reads": None if reads is None else sum(reads[counted]),
+        "rows_waiting": run.rows_waiting[counted] or [0] * case.batches,
+        "oldest_wait_ms": max(run.oldest_wait_ms[counted], default=0.0),
         "drain_ms": sum(_ms(p) for p in after),
         "drain_page_reads": None if reads is None else sum(reads[count:]),
         "total_ms": sum(_ms(p) for p in progress),
