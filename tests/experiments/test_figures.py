@@ -374,7 +374,7 @@ def test_a_good_file_is_read() -> None:
         (
             'join = "hybridjoin"',
             'name = "b"\nof = "rootjoin"\nderived = "bond"',
-            "'bond' is no way to derive a series; they are bound, corrected, ours, printed, published",
+            "'bond' is no way to derive a series; they are bound, corrected, ours, printed",
         ),
         ('text = "it is ahead"', "", "a claim has a text and a check"),
         ('check = "ahead"', "", "a claim has a text and a check"),
