@@ -19,6 +19,7 @@ class Table(NamedTuple):
 
 
 ROOTJOIN = ("ROOTJOIN", "rootjoin")
+LARGE_READS = ("ROOTJOIN, 512 KiB at once", "rootjoin-large-reads")
 TUNED_X = ("Tuned X-HYBRIDJOIN", "tuned-x-hybridjoin")
 OPTIMISED_X = ("Optimised X-HYBRIDJOIN", "optimised-x-hybridjoin")
 X = ("X-HYBRIDJOIN", "x-hybridjoin")
@@ -49,6 +50,20 @@ def _reads_of(*names: tuple[str, str]) -> list[tuple[str, Cell]]:
     return [(f"rows per page read: {first[0]}", first[1]), *((f"… {n}", c) for n, c in rest)]
 
 
+def _waits_of(label: str, series: str) -> list[tuple[str, Cell]]:
+    """What does not wait, and how long the rest does, below lines of rates."""
+    return [
+        (
+            f"answered on arrival: {label}",
+            {"series": series, "value": "hit_share", "form": "share"},
+        ),
+        (
+            f"99 % of {label}'s waiting rows wait at most, stream rows",
+            {"series": series, "value": "wait_rows_p99", "form": "rate"},
+        ),
+    ]
+
+
 def _megabytes(nbytes: int) -> str:
     return f"{nbytes / 1e6:g} MB"
 
@@ -75,8 +90,11 @@ TABLES = {
         "R unsorted, rows/s",
         BUDGETS,
         [
-            *_of(ROOTJOIN, TUNED_X, X, ("R-MESHJOIN", "r-meshjoin"), MESHJOIN, HYBRIDJOIN),
-            *_reads_of(ROOTJOIN, BOUND, TUNED_X, HYBRIDJOIN),
+            *_of(ROOTJOIN, LARGE_READS, TUNED_X, X, HYBRIDJOIN, MESHJOIN),
+            ("R-MESHJOIN", {"series": "r-meshjoin"}),
+            *_reads_of(ROOTJOIN, BOUND, LARGE_READS, TUNED_X, HYBRIDJOIN),
+            *_waits_of(*ROOTJOIN),
+            *_waits_of(*HYBRIDJOIN)[1:],
         ],
         {"figure": "000-6b", **UNSORTED, "value": RATE, "form": "rate"},
     ),
@@ -98,7 +116,7 @@ TABLES = {
     "skew-rates": Table(
         "R unsorted, rows/s",
         _along((0.0, 0.25, 0.5, 0.75, 1.0)),
-        _of(ROOTJOIN, MESHJOIN, HYBRIDJOIN, INLJ),
+        _of(ROOTJOIN, LARGE_READS, HYBRIDJOIN, MESHJOIN, INLJ),
         {"figure": "004-7e", **UNSORTED, "value": RATE, "form": "rate"},
     ),
     "skew-reads": Table(
@@ -110,7 +128,7 @@ TABLES = {
     "skew-drift": Table(
         "R unsorted, stream rows per page read, hot keys change every … rows",
         [
-            *_along((2_000_000, 4_000_000, 8_000_000), "{:,}".format),
+            *_along((2_000_000, 4_000_000, 8_000_000), lambda _: "{x}"),
             ("never", {"figure": "ours-skew", "x": 1.0}),
         ],
         _of(ROOTJOIN, CACHEJOIN, PQ, HYBRIDJOIN),
@@ -120,11 +138,26 @@ TABLES = {
         "R unsorted, rows/s",
         _along((500_000, 1_000_000, 2_000_000, 4_000_000, 8_000_000), _millions),
         [
-            *_of(ROOTJOIN, TUNED_X, X, MESHJOIN, HYBRIDJOIN),
+            *_of(ROOTJOIN, LARGE_READS, TUNED_X, X, HYBRIDJOIN, MESHJOIN),
             (OPTIMISED_X[0], {"series": OPTIMISED_X[1], "figure": "003-6a"}),
             *_reads_of(ROOTJOIN, BOUND, HYBRIDJOIN),
+            *_waits_of(*ROOTJOIN),
         ],
         {"figure": "000-6a", **UNSORTED, "value": RATE, "form": "rate"},
+    ),
+    "size-20m": Table(
+        "20 M rows (2.4 GB), 50 MB",
+        [
+            ("rows/s, unsorted", {"panel": "unsorted", "value": RATE, "form": "rate"}),
+            (
+                "rows/s, sorted by frequency",
+                {"panel": "by-frequency", "value": RATE, "form": "rate"},
+            ),
+            ("rows per page read, unsorted", {"panel": "unsorted", "value": READS}),
+            ("rows per page read, sorted", {"panel": "by-frequency", "value": READS}),
+        ],
+        _of(ROOTJOIN, TUNED_X, OPTIMISED_X, HYBRIDJOIN, MESHJOIN, BOUND),
+        {"figure": "ours-size", "x": 20_000_000},
     ),
     "size-200m": Table(
         "skew",
@@ -150,7 +183,7 @@ TABLES = {
         ],
         [
             (OPTIMISED_X[0], {"series": OPTIMISED_X[1], "figure": "003-6b"}),
-            *_of(TUNED_X, X, HYBRIDJOIN, MESHJOIN, ROOTJOIN),
+            *_of(TUNED_X, X, HYBRIDJOIN, MESHJOIN, ROOTJOIN, LARGE_READS),
         ],
         {"figure": "000-6b", **AT_50_MB, "value": RATE, "form": "rate"},
     ),
@@ -206,7 +239,7 @@ TABLES = {
             ("CACHEJOIN", {"series": "cachejoin", "value": READS}),
             ("HYBRIDJOIN", {"series": "hybridjoin", "value": READS}),
         ],
-        [(f"{rows:,}", {"x": rows}) for rows in (1_000_000, 4_000_000, 32_000_000)],
+        _along((1_000_000, 4_000_000, 32_000_000), lambda _: "{x}"),
         {"figure": "ours-wait", **UNSORTED},
     ),
 }

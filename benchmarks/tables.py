@@ -23,12 +23,19 @@ _PLACE = re.compile(r"<!-- table ([\w-]+) -->\n(.*?)<!-- end -->", re.DOTALL)
 
 def written(table: Table) -> str:
     """The table as a page has it."""
-    heads = [table.corner, *(head for head, _ in table.columns)]
+    heads = [table.corner, *(_label(head, table.shared | cell) for head, cell in table.columns)]
     lines = [heads, ["---", *["---:"] * len(table.columns)]]
     for label, line in table.lines:
         cells = (table.shared | column | line for _, column in table.columns)
-        lines.append([label, *map(_cell, cells)])
+        lines.append([_label(label, table.shared | line), *map(_cell, cells)])
     return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+
+
+def _label(label: str, cell: Mapping[str, Any]) -> str:
+    """With the x that was really run for {x}."""
+    if "{x}" not in label:
+        return label
+    return label.replace("{x}", f"{round(cell['x'] / _shrunk(cell['figure'])):,}")
 
 
 def _cell(cell: Mapping[str, Any]) -> str:
@@ -54,16 +61,25 @@ def _value(cell: Mapping[str, Any]) -> Any:
 @cache
 def _points(figure: str) -> dict[tuple[str, str, Any], dict[str, Any]]:
     """Its values by series, panel and x as at paper scale."""
-    from penstock.experiments.kinds.grid import SCALED_FIELDS
-    from penstock.experiments.scale import SCALES
-
-    result = json.loads((FIGURES / f"{figure}.json").read_text("utf-8"))
-    scaled = result["x"]["field"] in SCALED_FIELDS
-    times = SCALES[result["scale"]].divisor if scaled else 1
+    result, times = _result(figure), _shrunk(figure)
     return {
         (row["series"], row["panel"].partition("=")[2], _times(row["x"], times)): row["values"]
         for row in result["rows"]
     }
+
+
+@cache
+def _result(figure: str) -> dict[str, Any]:
+    return dict(json.loads((FIGURES / f"{figure}.json").read_text("utf-8")))
+
+
+def _shrunk(figure: str) -> int:
+    """By what the x of paper scale were divided."""
+    from penstock.experiments.kinds.grid import SCALED_FIELDS
+    from penstock.experiments.scale import SCALES
+
+    result = _result(figure)
+    return SCALES[result["scale"]].divisor if result["x"]["field"] in SCALED_FIELDS else 1
 
 
 def _times(x: Any, times: int) -> Any:
