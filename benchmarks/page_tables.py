@@ -175,6 +175,30 @@ TABLES = {
         [(f"{skew:g}", {"x": skew}) for skew in (0.5, 1.0, 1.3)],
         {"figure": "ours-200m", **UNSORTED},
     ),
+    "size-spark": Table(
+        "milliseconds of a micro-batch of 20,000 rows, beyond an empty one",
+        [
+            ("2 M rows of R", {"x": 2_000_000}),
+            ("20 M rows of R", {"x": 20_000_000}),
+        ],
+        [
+            *_of(
+                ("`enrich`, at once", "at-once"),
+                ("`enrich`, waiting up to 30 s", "waiting"),
+                ("Spark's stream–static left join", "static"),
+                ("Spark's stream–static inner join", "static-inner"),
+            ),
+            (
+                "waiting: rows left waiting, in micro-batches",
+                {"series": "waiting", "value": "wait_share"},
+            ),
+            (
+                "waiting: the longest wait, ms",
+                {"series": "waiting", "value": "wait_ms_longest"},
+            ),
+        ],
+        {"figure": "ours-spark", "panel": "", "value": "ms_beyond_floor", "form": "count"},
+    ),
     "order-rates": Table(
         "50 MB, rows/s",
         [
