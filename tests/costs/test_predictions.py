@@ -93,6 +93,14 @@ def test_rows_that_hit_need_no_read(rates: Rates) -> None:
     assert found.to_dict()["rows_per_read"] == found.rows_per_read
 
 
+@pytest.mark.parametrize("name", ["x-hybridjoin", "tuned-x-hybridjoin"])
+def test_rows_of_pinned_pages_go_through_the_window(name: str, rates: Rates) -> None:
+    found, cached = predicted(name, rates), predicted("cachejoin", rates)
+    assert 0.0 < found.hit_share < 1.0
+    assert found.window_share == 1.0
+    assert cached.window_share == 1.0 - cached.hit_share
+
+
 def test_inlj_and_meshjoin_by_hand(rates: Rates) -> None:
     """A read for each row; all of R for each window."""
     assert predicted("inlj", rates).pages_per_row == 1.0

@@ -300,6 +300,16 @@ def test_what_our_model_says_of_a_cache_is_near_what_was_counted(counted: Run) -
     assert 0.0 < found == pytest.approx(mean(values, "hit_share"), rel=0.1)
 
 
+def test_what_our_model_says_of_pinned_pages_is_near_what_was_counted(counted: Run) -> None:
+    """Their rows go through the window, where others are answered as they come."""
+    case = replace(SMALL, join="tuned-x-hybridjoin", order="by-frequency", predict=True)
+    values = counted(case)
+    assert mean(values, "predicted_hit_share") == mean(values, "hit_share") == 0.0
+    assert mean(values, "predicted_stream_rows_per_read") == pytest.approx(
+        mean(values, "stream_rows_per_read"), rel=0.1
+    )
+
+
 def test_progress_goes_from_nothing_to_all(place: Workplace) -> None:
     told: list[float] = []
     stream = place.stream(MESH)

@@ -55,6 +55,8 @@ class Prediction:
         together: reads that are asked for at once.
         read_rows: rows of R that one read brings.
         own_pages: the master's own pages that are one to the join (`read_bytes`).
+        pinned_share: share of the rows that pinned pages answer. It is part of `hit_share`, but
+            these rows go into the window and out of it at the next step, as those that wait.
         whole: whether all of R is held, so that nothing is read after the first pass.
         assumes: what the numbers rest on.
     """
@@ -73,6 +75,12 @@ class Prediction:
     whole: bool
     assumes: str
     own_pages: int = 1
+    pinned_share: float = 0.0
+
+    @property
+    def window_share(self) -> float:
+        """Share of the rows that go through the window."""
+        return 1.0 - self.hit_share + self.pinned_share
 
     @property
     def reads_per_row(self) -> float:
@@ -154,6 +162,7 @@ def predict(join: SemiStreamJoin, rates: Rates) -> Prediction:
         found = _Steady(0.0, 0.0, 0.0, keys, "; all of R is held")
     else:
         found = _steady(join, rates, run)
+    hit_share = max(0.0, round(1.0 - found.waits, 9))
     cache_bytes = 0.0
     if join.cache is not None:
         cache_bytes = max(found.keys * _key_nbytes(join), 0.0)
@@ -163,7 +172,7 @@ def predict(join: SemiStreamJoin, rates: Rates) -> Prediction:
     return Prediction(
         title=join.plan.title,
         pages_per_row=found.reads * run,
-        hit_share=max(0.0, round(1.0 - found.waits, 9)),
+        hit_share=hit_share,
         cached_keys=found.keys,
         cache_bytes=cache_bytes,
         window_rows=found.window_rows,
@@ -175,6 +184,7 @@ def predict(join: SemiStreamJoin, rates: Rates) -> Prediction:
         whole=whole,
         assumes=f"{rates.profile}{found.beyond}",
         own_pages=rates.own_pages(master),
+        pinned_share=hit_share if isinstance(join, PinnedPagesOperator) else 0.0,
     )
 
 

@@ -56,7 +56,8 @@ def service_rate(
     reads = found.reads_per_row
     turns = reads / found.together
     slices = 1.0 / max(min(sizing.slice_rows, batch_rows), 1)
-    hits, waits = found.hit_share, 1.0 - found.hit_share
+    waits = found.window_share
+    hits = 1.0 - waits
     kind = HELD if found.whole else kind_of(join)
     learns, weighs = kind == "cachejoin", kind == "rootjoin"
     costs = costs.of(kind)

@@ -288,7 +288,7 @@ def _predicted(
     if found.stream_rows_per_read is not None:
         by_page = found.stream_rows_per_read / _pages_of_one(join)
         said["predicted_stream_rows_per_read"] = single(by_page)
-        said["predicted_hit_share"] = single(found.hit_share)
+        said["predicted_hit_share"] = single(1.0 - found.window_share)
         pages_of_read = found.read_pages * _pages_of_one(join)
         said["predicted_reads_per_page_read"] = single(1.0 / pages_of_read)
     if costs is not None:
