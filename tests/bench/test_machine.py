@@ -15,7 +15,8 @@ def test_machine_and_versions() -> None:
     assert said["cores"] >= 1
     assert said["memory_bytes"] > 2**28
     assert said["packages"]["numpy"] == np.__version__
-    assert all(said[name] for name in ("processor", "system", "python"))
+    assert {"duckdb", "pyspark"} <= said["packages"].keys()
+    assert all(said[name] for name in ("processor", "system", "python", "sqlite"))
 
 
 def test_the_commit_and_whether_files_differ(tmp_path: Path) -> None:

@@ -284,6 +284,13 @@ def test_where_all_of_r_is_held_nothing_is_read(counted: Run) -> None:
     assert not nothing & set(values)
 
 
+def test_a_cache_of_a_rival_is_full_before_it_is_counted(counted: Run) -> None:
+    """All of R fits; as many stream rows as R has ask for two thirds of it, twice as many for
+    seven eighths."""
+    values = counted(replace(SMALL, join="lru-pages", rows=2_000, skew=0.0, budget=1_000_000))
+    assert mean(values, "hit_share") > 0.95
+
+
 def test_our_model_is_asked_for_the_same_join(counted: Run) -> None:
     values = counted(replace(SMALL, predict=True))
     assert mean(values, "predicted_stream_rows_per_read") == pytest.approx(

@@ -51,7 +51,7 @@ NO_BOUND = {
     "ours-spark": "whole micro-batches, most of them Spark's",
 }
 NO_ROOTJOIN = {"001-6": "it shows MESHJOIN's best buffers"}
-ONE_ORDER = {"ours-spark": "look-ups at once do not ask where a row lies"}
+ONE_ORDER = {"ours-spark": "what Spark does takes the same time in either"}
 NO_WAIT = {"001-6": "it shows the best buffers"}
 
 FIGURES = {name: find(name) for name in known_ids()}
@@ -238,12 +238,15 @@ def test_every_kind_has_a_figure() -> None:
     assert {figure.kind for figure in each()} == set(KINDS)
 
 
-@pytest.mark.parametrize("name", ["001-10a", "001-10b", "004-8b"])
+@pytest.mark.parametrize("name", ["001-10a", "001-10b", "004-8b", "004-8c"])
 def test_an_identity_is_not_judged_by_counts(name: str) -> None:
-    """MESHJOIN's window is what a step admits by the steps of a round: its equation cannot fail."""
-    judged = {claim.options["model"]: claim.options for claim in FIGURES[name].claims[:3]}
+    """MESHJOIN's window is what a step admits by the steps of a round, INLJ's reads are its rows.
+
+    Neither's equation can fail, but by the clock.
+    """
+    judged = {claim.options.get("model"): claim.options for claim in FIGURES[name].claims}
     assert judged["published"]["counted"] == ""
-    assert "counted" not in judged["printed"]
+    assert "counted" not in judged.get("printed", {})
 
 
 def test_both_models_are_judged_where_a_paper_prints_one_and_it_has_slips() -> None:

@@ -98,6 +98,17 @@ def test_what_is_no_result_is_named(tmp_path: Path, text: str) -> None:
         results_in(tmp_path)
 
 
+def test_where_points_come_from_is_said(tmp_path: Path) -> None:
+    others = [{"processor": "another", "cores": 4}]
+    write_result(tmp_path, result(other_machines=others, direct=False))
+    write_all(tmp_path)
+    said = (tmp_path / "verdicts.md").read_text("utf-8")
+    assert "some, 2 cores, and 1 other, reads through the kernel's cache" in said
+    report = (tmp_path / "report.html").read_text("utf-8")
+    assert "<dt>timed through the kernel&#x27;s cache</dt><dd>mine</dd>" in report
+    assert "<dd>another</dd>" in report
+
+
 def test_words_of_a_claim_do_not_break_the_page(tmp_path: Path) -> None:
     odd = result()
     odd["verdicts"][0] |= {"claim": "a|b\\|c <script>\nnew & old", "findings": ["✓ x\n|y", "✗ z"]}

@@ -85,11 +85,18 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Line], bool]] = [
     (
         "larger_gain",
         {"series": ["a", "b"], "than": ["c", "d"]},
+        {"a": [3, 2], "b": [1, 1], "c": [2, 1.99], "d": [1, 1]},  # as good as the same
+        False,
+    ),
+    (
+        "larger_gain",
+        {"series": ["a", "b"], "than": ["c", "d"]},
         {"a": [0.9, 0.9], "b": [1, 1], "c": [0.5, 0.5], "d": [1, 1]},  # a smaller loss is no gain
         False,
     ),
     ("falls_slower", {"series": "a", "than": "b"}, {"a": [9, 1, 6], "b": [10, 9, 5]}, True),
     ("falls_slower", {"series": "a", "than": "b"}, {"a": [12, 6], "b": [10, 5]}, False),
+    ("falls_slower", {"series": "a", "than": "b"}, {"a": [9, 4.52], "b": [10, 5]}, False),
     ("most_at", TWO | {"end": "first"}, {"a": [2, 1.5, 1.9], "b": [1, 1, 1]}, True),
     ("most_at", TWO | {"end": "first"}, {"a": [2, 2.1, 1], "b": [1, 1, 1]}, False),
     ("most_at", TWO | {"end": "last"}, {"a": [2, 1, 2.1], "b": [1, 1, 1]}, True),
@@ -124,6 +131,8 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Line], bool]] = [
     ("near", TWO | {"within": 0.1}, {"a": [1.11, 1], "b": [1, 1]}, False),
     ("near", TWO | {"within": 0.1}, {"a": [0.89, 1], "b": [1, 1]}, False),
     ("at_most_share", TWO | {"share": 0.5}, {"a": [1, 2], "b": [2, 4]}, True),
+    ("at_most_share", TWO | {"share": 1.0}, {"a": [1, 2], "b": [2, 4]}, True),
+    ("at_most_share", TWO | {"share": 1.0}, {"a": [1, 2], "b": [2, 2]}, False),
     ("at_most_share", TWO | {"share": 0.5}, {"a": [1, 2.1], "b": [2, 4]}, False),
     (
         "losses_near",
@@ -387,6 +396,13 @@ def test_a_share_of_nothing_is_no_point_that_is_left_out() -> None:
     assert there.ratios("a", "b") == {1: inf, 2: 1.0}
     assert not CHECKS["at_most_share"](there, series="a", of="b", share=2.0).holds
     assert not CHECKS["near"](there, series="a", of="b", within=0.1).holds
+
+
+def test_where_a_series_is_nowhere_behind_there_is_no_loss_to_judge() -> None:
+    ahead = Lines({"a": [(1, None, 2.0), (2, None, 1.0)], "b": [(1, None, 1.0), (2, None, 1.0)]})
+    found = CHECKS["loses_little"](ahead, series="a", of="b", at_most=0.5)
+    assert found.holds is None
+    assert "nowhere behind" in found.said
 
 
 def test_the_first_points_are_those_at_the_first_x() -> None:

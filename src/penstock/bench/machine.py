@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import platform
+import sqlite3
 import subprocess
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-_PACKAGES = ("penstock", "numpy", "pyarrow", "numba", "polars")
+_PACKAGES = ("penstock", "numpy", "pyarrow", "numba", "polars", "duckdb", "pyspark")
 
 
 def describe() -> dict[str, Any]:
@@ -20,6 +21,7 @@ def describe() -> dict[str, Any]:
         "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         "system": f"{platform.system()} {platform.release()}",
         "python": platform.python_version(),
+        "sqlite": sqlite3.sqlite_version,
         "packages": {name: _version(name) for name in _PACKAGES},
     }
 

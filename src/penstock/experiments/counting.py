@@ -16,7 +16,14 @@ from penstock.bench.waiting import WindowObserver
 from penstock.costs import Rates, UnitCosts, ZipfKeys, predict
 from penstock.costs.service_rate import service_rate
 from penstock.experiments.case import Case
-from penstock.experiments.intervals import Value, is_value, ratio_of, single, value_of
+from penstock.experiments.intervals import (
+    Value,
+    is_value,
+    ratio_of,
+    single,
+    value_of,
+    whole_of,
+)
 from penstock.experiments.price import Price
 from penstock.joins.base import SemiStreamJoin
 from penstock.masters import Master
@@ -195,8 +202,8 @@ def _values(
         "priced_rows_per_second": ratio_of(rows, [part.priced(price) for part in parts]),
         "rows_per_second": ratio_of(rows, [part.seconds for part in parts]),
         "hit_share": value_of([part.hits / part.rows for part in parts]) if parts else None,
-        "wait_rows_p50": single(waits.percentile(0.5)),
-        "wait_rows_p99": single(waits.percentile(0.99)),
+        "wait_rows_p50": _percentile(waits, parts, 0.5),
+        "wait_rows_p99": _percentile(waits, parts, 0.99),
         "wait_rows_max": single(last.stats.wait_rows.longest),
         "window_rows": single(observed["waiting_rows_mean"])
         if observed["waiting_rows_mean"]
@@ -229,6 +236,12 @@ def _values(
     return {name: value for name, value in found.items() if is_value(value)}
 
 
+def _percentile(waits: WaitHistogram, parts: list[_Reading], share: float) -> Value:
+    """Of all rows that left, with the interval of the readings' own."""
+    found = [part.waits.percentile(share) for part in parts if sum(part.waits.counts)]
+    return whole_of(waits.percentile(share), found)
+
+
 def _priced_read(parts: list[_Reading], price: Price) -> Value | None:
     """Milliseconds of one read of R, by the price."""
     reads = sum(part.reads for part in parts)
@@ -249,6 +262,7 @@ class _Reading:
         self.answered = new.rows_read_for - old.rows_read_for
         self.reads = after.reads - before.reads
         self.seconds = after.seconds - before.seconds
+        self.waits = _waits_between(old.wait_rows, new.wait_rows)
         self.nbytes = self.pages * _page_nbytes(join)
 
     def priced(self, price: Price) -> float:

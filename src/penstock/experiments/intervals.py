@@ -31,16 +31,48 @@ def value_of(readings: Sequence[float]) -> Value:
     >>> value_of([1.0, 2.0, 3.0])
     {'mean': 2.0, 'low': -0.48434, 'high': 4.4843, 'readings': 3}
     """
-    mean = fmean(readings)
+    return whole_of(fmean(readings), readings)
+
+
+def whole_of(mean: float, readings: Sequence[float]) -> Value:
+    """What was found of all readings together, with the interval that theirs have around it.
+
+    >>> whole_of(2.5, [1.0, 2.0, 3.0])["low"], whole_of(2.5, [])["low"]
+    (0.015662, None)
+    """
     if len(readings) < 2:
         return single(mean)
-    degrees = len(readings) - 1
-    half = _student(degrees) * stdev(readings) / sqrt(len(readings))
+    half = _student(len(readings) - 1) * stdev(readings) / sqrt(len(readings))
     return {
         "mean": _short(mean),
         "low": _short(mean - half),
         "high": _short(mean + half),
         "readings": len(readings),
+    }
+
+
+def quotient_of(above: Value, below: Value) -> Value | None:
+    """The one by the other, from the least that it may be to the most; None where that is nothing.
+
+    >>> quotient_of(single(10.0), {"mean": 2.0, "low": 1.0, "high": 4.0, "readings": 5})
+    {'mean': 5.0, 'low': 2.5, 'high': 10.0, 'readings': 5}
+    """
+    if not below["mean"]:
+        return None
+    mean = _short(above["mean"] / below["mean"])
+    readings = max(above["readings"], below["readings"])
+    if readings == 1:
+        return single(mean)
+    ends = [
+        value["mean"] if value[end] is None else value[end]
+        for value, end in ((above, "low"), (above, "high"), (below, "low"), (below, "high"))
+    ]
+    least, most, smallest, largest = ends
+    return {
+        "mean": mean,
+        "low": _short(least / largest),
+        "high": _short(most / smallest) if smallest > 0.0 else None,
+        "readings": readings,
     }
 
 

@@ -110,7 +110,12 @@ class CaseJob(Job):
                 return {"refused": str(error)}
             if costs is not None:
                 values["unit_costs"] = costs.to_dict()
-            return {**values, "pages": master.num_pages, "page_rows": _page_rows(master)}
+            return {
+                **values,
+                "pages": master.num_pages,
+                "page_rows": _page_rows(master),
+                "direct": getattr(master, "direct", False),
+            }
 
 
 def _page_rows(master: Any) -> float:

@@ -150,6 +150,7 @@ class Reproduction:
                 (run.get("load", 0.0) for run in known if run.get("clock") == "measured"),
                 default=None,
             ),
+            "direct": _all_direct(known),
             **described(figure, rows),
             "rows": rows,
             "verdicts": self._with_reasons(figure, judge(figure, self.scale, rows), rows),
@@ -214,6 +215,13 @@ def _finite(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [_finite(one) for one in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _all_direct(runs: Iterable[dict[str, Any]]) -> bool | None:
+    """Whether all reads that were timed went past the kernel's cache; None where none was."""
+    said = [run["values"].get("direct") for run in runs if run.get("clock") == "measured"]
+    known = [one for one in said if one is not None]
+    return all(known) if known else None
 
 
 def _distinct(found: Iterable[Any]) -> list[Any]:

@@ -136,6 +136,10 @@ def _origins(results: Sequence[Result]) -> list[str]:
     for result in results:
         machine = result["machine"]
         where = f"{machine.get('processor', '?')}, {machine.get('cores', '?')} cores"
+        if result.get("other_machines"):
+            where += f", and {counted(len(result['other_machines']), 'other')}"
+        if result.get("direct") is False:
+            where += ", reads through the kernel's cache"
         by = f"{scale_of(result)}, {' and '.join(result.get('clocks', ()))}".rstrip(", ")
         key = (by, str(result["measured_at"])[:10], commit(result), where)
         groups.setdefault(key, []).append(result["id"])

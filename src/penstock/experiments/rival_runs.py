@@ -14,6 +14,8 @@ from penstock.streams import Workload
 
 _SETTLING, _COUNTING = 1.0, 1.0
 """Rows of the stream before the count and during it, for each row of R."""
+_MOST_SETTLING, _FULL, _SETTLING_SECONDS = 8.0, 0.99, 25.0
+"""Before the count a cache is filled, with no more rows or seconds than these."""
 _LONGEST_SECONDS = 60.0
 """From here on a point has no further reading: some rivals take a minute for what ours do in a
 second."""
@@ -52,6 +54,15 @@ def count_rival(
     try:
         settled = case.rows * _SETTLING
         moments = [push_until(settled)]
+        held = 0.0
+        while (
+            held < _FULL * moments[0]["held_bytes"]
+            and settled < case.rows * _MOST_SETTLING
+            and watch.seconds < _SETTLING_SECONDS
+        ):
+            held = moments[0]["held_bytes"]
+            settled += case.rows * _SETTLING
+            moments = [push_until(settled)]
         moments.extend(
             push_until(settled + (number + 1) * case.rows * _COUNTING / READINGS)
             for number in range(READINGS)

@@ -71,6 +71,7 @@ def _verdict(figure: Figure, claim: Claim, number: int, looks: list[_Look]) -> d
         f"{place}: {'' if look.finding.holds else 'no, '}{look.finding.said}"
         for place, look in zip(at, judged, strict=True)
     )
+    why = dict.fromkeys(look.finding.said for look in looks if look.finding.holds is None)
     return {
         "id": f"{figure.id}.{number}",
         "paper": figure.paper,
@@ -79,7 +80,7 @@ def _verdict(figure: Figure, claim: Claim, number: int, looks: list[_Look]) -> d
         "verdict": verdict,
         "condition": condition,
         "clocks": list(dict.fromkeys(look.clock for look in judged)),
-        "said": said or "there are no points to judge it by",
+        "said": said or "; ".join(why) or NOTHING.said,
         "findings": [
             f"{'✓' if look.finding.holds else '✗'} {place}: {look.finding.said}"
             for place, look in zip(at, judged, strict=True)

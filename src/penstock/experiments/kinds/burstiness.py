@@ -18,7 +18,6 @@ from penstock.experiments.workplace import Workplace
 from penstock.streams import Bursty
 
 _STEPS = 1 << 20
-_STRETCHES = tuple(4**n for n in range(6))
 _NAMES = {False: "own switches", True: "one switch"}
 
 
@@ -27,6 +26,7 @@ class Bursts(Job):
     """The generator's bandwidth, step by step, for a million steps of ten virtual streams."""
 
     as_published: bool
+    stretches: tuple[int, ...]
 
     @property
     def what(self) -> str:
@@ -36,7 +36,7 @@ class Bursts(Job):
         bandwidth = Bursty(streams=10, as_published=self.as_published).bandwidth(0, _STEPS)
         rows = np.maximum(bandwidth, 0)
         variation = []
-        for stretch in _STRETCHES:
+        for stretch in self.stretches:
             sums = rows[: len(rows) // stretch * stretch].reshape(-1, stretch).sum(axis=1)
             variation.append(float(sums.std() / sums.mean()))
         return {
@@ -47,7 +47,10 @@ class Bursts(Job):
 
 
 def jobs(figure: Figure, scale: Scale, clocks: Sequence[Clock], *, thin: bool = False) -> list[Job]:
-    return [Bursts("counted", way) for way in _NAMES] if "counted" in clocks else []
+    if "counted" not in clocks or figure.x is None:
+        return []
+    stretches = figure.x.at(scale.name, thin=thin)
+    return [Bursts("counted", way, stretches) for way in _NAMES]
 
 
 def rows(
@@ -61,7 +64,7 @@ def rows(
         if values is None:
             continue
         least = single(values["least_rows_per_step"])
-        for stretch, variation in zip(_STRETCHES, values["variation"], strict=True):
+        for stretch, variation in zip(job.stretches, values["variation"], strict=True):
             shown = {"variation": single(variation), "least_rows_per_step": least}
             found.append(row_of(_NAMES[job.as_published], stretch, shown))
             if not job.as_published:

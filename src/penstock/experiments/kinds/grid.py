@@ -8,7 +8,7 @@ from typing import Any
 
 from penstock.experiments.case import Case
 from penstock.experiments.figure import Axis, Figure, Series
-from penstock.experiments.intervals import is_value, single
+from penstock.experiments.intervals import Value, is_value, quotient_of, single
 from penstock.experiments.job import CaseJob, Clock, Job
 from penstock.experiments.models import MODELS, model_values
 from penstock.experiments.price import Price
@@ -25,6 +25,7 @@ QUANTITIES = (
     "rows_per_second",
     "wait_rows_p50",
     "wait_rows_p99",
+    "wait_seconds_p99",
     "hit_share",
 )
 """What a figure of rates shows, unless it says otherwise."""
@@ -61,25 +62,26 @@ class Point:
         rest = counted or measured
         found = {name: v for name, v in rest.items() if name not in _BY_CLOCK}
         found |= {name: v for name, v in measured.items() if name in _BY_CLOCK}
-        found |= self._wait_seconds(rest, "priced_rows_per_second", "priced_wait_seconds_mean")
-        found |= self._wait_seconds(measured, "rows_per_second", "wait_seconds_mean")
+        found["priced_wait_seconds_mean"] = self._wait_seconds(rest, "priced_rows_per_second")
+        found["wait_seconds_mean"] = self._wait_seconds(measured, "rows_per_second")
         if "wait_rows_p99" in measured and "rows_per_second" in measured:
-            by_rate = measured["wait_rows_p99"]["mean"] / measured["rows_per_second"]["mean"]
-            found["wait_seconds_p99"] = single(by_rate)
-        return found
+            found["wait_seconds_p99"] = quotient_of(
+                measured["wait_rows_p99"], measured["rows_per_second"]
+            )
+        return {name: value for name, value in found.items() if value is not None}
 
-    def _wait_seconds(self, run: Mapping[str, Any], rate: str, name: str) -> dict[str, Any]:
+    def _wait_seconds(self, run: Mapping[str, Any], rate: str) -> Value | None:
         """How long a row that waits does so in a full window, by Little's law.
 
         Rows that a cache answers pass the window by, and neither fill nor leave it.
         """
         if "window_rows" not in run or rate not in run:
-            return {}
+            return None
         waited = 1.0 - (run["hit_share"]["mean"] if "hit_share" in run else 0.0)
         if not waited:
-            return {}
+            return None
         waiting = run["window_rows"]["mean"] * (0.5 if self.series.join in _FOR_A_ROUND else 1.0)
-        return {name: single(waiting / (run[rate]["mean"] * waited))}
+        return quotient_of(single(waiting / waited), run[rate])
 
     def values_by(self, clock: Clock, results: Results) -> dict[str, Any]:
         """Those of this clock's run alone."""

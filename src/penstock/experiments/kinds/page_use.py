@@ -20,7 +20,6 @@ from penstock.experiments.workplace import Workplace
 from penstock.joins.base import SemiStreamJoin
 from penstock.masters.base import PageNumbers
 
-_PARTS = 10
 _WINDOWS = 8.0
 
 
@@ -29,6 +28,7 @@ class PageUse(Job):
     """The join runs for some windows; rows that ask for each page and reads of it are counted."""
 
     case: Case
+    parts: int
 
     @property
     def weight(self) -> float:
@@ -54,7 +54,15 @@ class PageUse(Job):
                 uses += np.bincount(pages, minlength=master.num_pages)
                 for _ in join.push(batch):
                     pass
-            return {"uses": _by_part(uses), "reads": _by_part(reads), "pages": master.num_pages}
+            return {
+                "uses": self._by_part(uses),
+                "reads": self._by_part(reads),
+                "pages": master.num_pages,
+            }
+
+    def _by_part(self, counts: PageNumbers) -> list[float]:
+        """Mean count of a page, in each of as many parts of R."""
+        return [float(part.mean()) for part in np.array_split(counts, self.parts)]
 
 
 def _logged(join: SemiStreamJoin) -> PageNumbers:
@@ -70,13 +78,8 @@ def _logged(join: SemiStreamJoin) -> PageNumbers:
     return reads
 
 
-def _by_part(counts: PageNumbers) -> list[float]:
-    """Mean count of a page, in each tenth of R."""
-    return [float(part.mean()) for part in np.array_split(counts, _PARTS)]
-
-
 def jobs(figure: Figure, scale: Scale, clocks: Sequence[Clock], *, thin: bool = False) -> list[Job]:
-    return [PageUse("counted", point.case) for point in _points(figure, scale, clocks)]
+    return [_job(figure, point) for point in _points(figure, scale, clocks)]
 
 
 def rows(
@@ -84,14 +87,18 @@ def rows(
 ) -> list[Row]:
     found: list[Row] = []
     for point in _points(figure, scale, clocks):
-        values = results.get(PageUse("counted", point.case).key)
+        values = results.get(_job(figure, point).key)
         if values is None:
             continue
-        for part, (uses, reads) in enumerate(zip(values["uses"], values["reads"], strict=True)):
+        places = figure.x.values if figure.x else ()
+        for place, uses, reads in zip(places, values["uses"], values["reads"], strict=True):
             used = {"uses_per_page": single(uses), "reads_per_page": single(reads)}
-            place = round((part + 0.5) / _PARTS, 3)
             found.append(grid.row_of(point.series.name, place, used, panel=point.panel))
     return found
+
+
+def _job(figure: Figure, point: grid.Point) -> PageUse:
+    return PageUse("counted", point.case, len(figure.x.values) if figure.x else 1)
 
 
 def _points(figure: Figure, scale: Scale, clocks: Sequence[Clock]) -> list[grid.Point]:

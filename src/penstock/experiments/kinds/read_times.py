@@ -13,7 +13,7 @@ from typing import Any
 
 from penstock.experiments.case import Case
 from penstock.experiments.figure import Figure
-from penstock.experiments.intervals import value_of
+from penstock.experiments.intervals import is_value, value_of
 from penstock.experiments.job import Clock, Job
 from penstock.experiments.kinds.grid import Results, Row, row_of
 from penstock.experiments.scale import Scale
@@ -42,12 +42,14 @@ class ReadTimes(Job):
     def run(self, place: Workplace) -> dict[str, Any]:
         path = place.path_of(self.case, place.stream(self.case))
         file = os.open(path, os.O_RDONLY)
+        direct = False
         with suppress(OSError, AttributeError):  # a file system that takes no direct reads
-            direct = os.open(path, os.O_RDONLY | os.O_DIRECT)
+            past_the_cache = os.open(path, os.O_RDONLY | os.O_DIRECT)
             os.close(file)
-            file = direct
+            file, direct = past_the_cache, True
         try:
-            return {str(size): value_of(seconds) for size, seconds in self._times(file).items()}
+            times = {str(size): value_of(seconds) for size, seconds in self._times(file).items()}
+            return {**times, "direct": direct}
         finally:
             os.close(file)
 
@@ -84,5 +86,6 @@ def rows(
     found: list[Row] = []
     for job in jobs(figure, scale, clocks, thin=thin):
         for size, value in results.get(job.key, {}).items():
-            found.append(row_of("read", int(size), {"microseconds_per_page": value}))
+            if is_value(value):
+                found.append(row_of("read", int(size), {"microseconds_per_page": value}))
     return found

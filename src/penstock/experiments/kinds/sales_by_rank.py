@@ -19,7 +19,6 @@ from penstock.streams.randomness import bits, lane
 
 Method = Literal["exact", "integral"]
 _METHODS: tuple[Method, ...] = ("exact", "integral")
-_PRODUCTS = 2_000_000
 _DRAWS = 20
 """Sales per product, on average."""
 _RANKS_PER_DECADE = 2
@@ -64,7 +63,8 @@ class Draws(Job):
 def jobs(figure: Figure, scale: Scale, clocks: Sequence[Clock], *, thin: bool = False) -> list[Job]:
     if "counted" not in clocks:
         return []
-    return [Draws("counted", scale.down(_PRODUCTS), method) for method in _METHODS]
+    products = scale.down(figure.case["rows"])
+    return [Draws("counted", products, method) for method in _METHODS]
 
 
 def rows(

@@ -37,7 +37,11 @@ def headline(papers: Sequence[PaperResults]) -> str:
 def origin(papers: Sequence[PaperResults]) -> str:
     """Scale, time, commit, machine and versions; several where the results differ."""
     results = [result for paper in papers for result in paper.results]
-    machines = {json.dumps(result["machine"], sort_keys=True): result for result in results}
+    machines = {
+        json.dumps(machine, sort_keys=True): machine
+        for result in results
+        for machine in (result["machine"], *result.get("other_machines", ()))
+    }
     times = sorted(moment(result) for result in results)
     pairs = [("scale", ", ".join(_distinct(scale_of(result) for result in results)))]
     if times:
@@ -51,8 +55,11 @@ def origin(papers: Sequence[PaperResults]) -> str:
         pairs.append(
             ("processes while measured", f"{max(loads):.1f} at most, on average of a minute")
         )
-    for result in machines.values():
-        pairs += _machine(result["machine"])
+    cached = [str(result["id"]) for result in results if result.get("direct") is False]
+    if cached:
+        pairs.append(("timed through the kernel's cache", ", ".join(cached)))
+    for machine in machines.values():
+        pairs += _machine(machine)
     listed = "\n".join(f"<dt>{escape(name)}</dt><dd>{escape(said)}</dd>" for name, said in pairs)
     return f'<dl class="origin">\n{listed}\n</dl>'
 

@@ -75,7 +75,7 @@ _SPARE = (
 
 
 def is_bound(name: str) -> bool:
-    """Whether a series of this name is a bound, which no join can pass.
+    """Whether a series of this name is a bound, and no join.
 
     >>> is_bound("read-bound"), is_bound("rootjoin")
     (True, False)

@@ -139,7 +139,7 @@ def larger_gain(lines: Lines, *, series: tuple[str, str], than: tuple[str, str])
     shared = [x for x in one if x in other]
     if not shared:
         return NOTHING
-    holds = all(one[x] > max(other[x], 1.0) for x in shared)
+    holds = all(one[x] > (1.0 + SAME) * max(other[x], 1.0) for x in shared)
     said = f"{span_of(one)} against {span_of(other)}"
     return Finding(holds, said, {"gain": keyed(one), "than": keyed(other)})
 
@@ -156,7 +156,8 @@ def falls_slower(lines: Lines, *, series: str, than: str) -> Finding:
     said = (
         f"keeps {kept[0]:.1%} from {short(shared[0])} to {short(shared[-1])}, {than} {kept[1]:.1%}"
     )
-    return Finding(kept[0] > kept[1], said, {"kept": kept[0], "kept_by_other": kept[1]})
+    holds = kept[0] > (1.0 + SAME) * kept[1]
+    return Finding(holds, said, {"kept": kept[0], "kept_by_other": kept[1]})
 
 
 def most_at(
@@ -177,11 +178,16 @@ def most_at(
 
 
 def loses_little(lines: Lines, *, series: str, of: str, at_most: float) -> Finding:
-    """The series loses no more than this share against the other, at any x."""
+    """The series loses no more than this share against the other, at any x.
+
+    Where it is behind at none, there is no loss to judge.
+    """
     ratios = lines.ratios(series, of)
     if not ratios:
         return NOTHING
     losses = {x: 1.0 - ratio for x, ratio in ratios.items()}
+    if max(losses.values()) <= 0.0:
+        return Finding(None, f"{series} is nowhere behind {of}, so that there is no loss to judge")
     said = "loses " + ", ".join(f"{loss:.2%} at {short(x)}" for x, loss in losses.items())
     return Finding(max(losses.values()) <= at_most, said, {"loss": keyed(losses)})
 
@@ -200,12 +206,13 @@ def below_until(lines: Lines, *, series: str, others: Sequence[str], until: floa
 
 
 def at_most_share(lines: Lines, *, series: str, of: str, share: float) -> Finding:
-    """The series is at most this share of the other, at every x."""
+    """The series is at most this share of the other, at every x; with a share of 1, below it."""
     ratios = lines.ratios(series, of)
     if not ratios:
         return NOTHING
+    most = share * (1.0 - SAME) if share == 1.0 else share
     return Finding(
-        max(ratios.values()) <= share, f"{span_of(ratios)} {of}", {"ratio": keyed(ratios)}
+        max(ratios.values()) <= most, f"{span_of(ratios)} {of}", {"ratio": keyed(ratios)}
     )
 
 

@@ -69,7 +69,7 @@ def places(names: Collection[str], at: Mapping[str, Sequence[Any]]) -> str:
     return "; ".join(said)
 
 
-NOTHING = Finding(None, "there are no points to judge")
+NOTHING = Finding(None, "there are no points to judge it by")
 
 
 def keyed(values: Mapping[Any, float]) -> dict[str, float]:
