@@ -238,7 +238,10 @@ TABLES = {
             OPTIMISED_X,
             TUNED_X,
             MESHJOIN,
-            ("look-ups with an LRU cache, missing keys remembered", "lru-pages"),
+            (
+                "look-ups with an LRU cache over the same pages, missing keys remembered",
+                "lru-same-pages",
+            ),
             BOUND,
         ),
         {"figure": "ours-missing", **UNSORTED, "value": READS},

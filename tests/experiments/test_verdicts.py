@@ -383,3 +383,15 @@ def test_a_surface_keeps_both_its_axes() -> None:
     found = only(judge(figure(claim), PAPER, made))
     assert found["verdict"] == "reproduced"
     assert found["numbers"]["R sorted by frequency, counted"]["best_at"] == [1, 1]
+
+
+def test_why_there_is_nothing_to_judge_is_said() -> None:
+    options = 'check = "loses_little"\nseries = "hybridjoin"\nof = "meshjoin"\nat_most = 0.5\n'
+    made = by_budget(SMALL, (2, 1), (1, 1))
+    found = only(judge(read("t", BY_BUDGET + options), SMALL, made))
+    assert (found["verdict"], found["numbers"]) == ("not judged", {})
+    assert (
+        found["said"] == "hybridjoin is nowhere behind meshjoin, so that there is no loss to judge"
+    )
+    found = only(judge(read("t", BY_BUDGET + options), SMALL, []))
+    assert found["said"] == "there are no points to judge it by"

@@ -71,7 +71,11 @@ def _verdict(figure: Figure, claim: Claim, number: int, looks: list[_Look]) -> d
         f"{place}: {'' if look.finding.holds else 'no, '}{look.finding.said}"
         for place, look in zip(at, judged, strict=True)
     )
-    why = dict.fromkeys(look.finding.said for look in looks if look.finding.holds is None)
+    why = dict.fromkeys(
+        look.finding.said
+        for look in looks
+        if look.finding.holds is None and look.finding is not NOTHING
+    )
     return {
         "id": f"{figure.id}.{number}",
         "paper": figure.paper,
