@@ -40,7 +40,7 @@ MESH = replace(
     SMALL, join="meshjoin", options=(("read_cost", ReadCost(250e-6, 1e-7)),), windows=(2.0, 3.0)
 )
 CACHED = replace(SMALL, join="optimised-x-hybridjoin", skew=1.0)
-TIMES = {"rows_per_second"}
+TIMES = {"ms_per_read", "rows_per_second"}
 
 Run = Callable[[Case], dict[str, Any]]
 
@@ -172,6 +172,8 @@ def test_a_priced_rate_is_the_formula(counted: Run, place: Workplace, case: Case
     assert mean(values, "priced_rows_per_second") == pytest.approx(rows / seconds, rel=1e-3)
     per_read = 1e3 * nbytes / 10e6 / reads
     assert mean(values, "priced_ms_per_read") == pytest.approx(per_read, rel=1e-3)
+    spent = mean(values, "ms_per_read") * reads / 1e3
+    assert 0.0 < spent < mean(values, "counted_rows") / mean(values, "rows_per_second")
 
 
 @pytest.mark.parametrize("case", [SMALL, CACHED], ids=lambda case: case.join)
@@ -342,6 +344,7 @@ def test_neighbouring_pages_that_are_asked_for_together_are_one_read() -> None:
         assert found["page"].to_pylist() == pages  # as they were asked for
         assert counter.reads == reads
     assert asked == [[3, 1, 2, 7], [], [4], [9, 5, 7], [8, 8]]
+    assert 0.0 < counter.seconds < 1.0
 
 
 def test_waits_are_those_of_the_rows_that_left_in_between() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from math import ceil, inf
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -80,17 +81,20 @@ class _Tally:
     rows: int
     reads: int
     seconds: float
+    reading: float
     stats: JoinStats
 
 
 class ReadCounter:
     """Counts reads of R: neighbouring pages that are asked for together are one.
 
-    While the clock runs it only remembers what was asked for.
+    While the clock runs it only remembers what was asked for, and in how many `seconds` the join
+    got it.
     """
 
     def __init__(self, join: SemiStreamJoin) -> None:
         self._reads = 0
+        self.seconds = 0.0
         self._asked_for: list[PageNumbers] = []
         self._join, self._fetch = join, join.fetch
         join.fetch = self._remembering  # type: ignore[method-assign]
@@ -104,7 +108,10 @@ class ReadCounter:
 
     def _remembering(self, pages: PageNumbers) -> pa.Table:
         self._asked_for.append(np.array(pages))
-        return self._fetch(pages)
+        before = perf_counter()
+        table = self._fetch(pages)
+        self.seconds += perf_counter() - before
+        return table
 
 
 def count(
@@ -145,7 +152,7 @@ def count(
             rows += batch.num_rows
             stats = join.stats
             progress(min(rows / whole, 1.0))
-        return _Tally(rows, counter.reads, watch.seconds, stats)
+        return _Tally(rows, counter.reads, watch.seconds, counter.seconds, stats)
 
     most_before = before * window * _MOST_WINDOWS
     parts = readings if case.windows else READINGS
@@ -220,6 +227,9 @@ def _values(
         "counted_rows": single(sum(rows)),
         "counted_page_reads": single(sum(part.pages for part in parts)),
         "priced_ms_per_read": _priced_read(parts, price),
+        "ms_per_read": ratio_of(
+            [1e3 * part.reading for part in parts], [part.reads for part in parts]
+        ),
         "reads_per_page_read": ratio_of(
             [part.reads for part in parts], [part.pages for part in parts]
         ),
@@ -262,6 +272,7 @@ class _Reading:
         self.answered = new.rows_read_for - old.rows_read_for
         self.reads = after.reads - before.reads
         self.seconds = after.seconds - before.seconds
+        self.reading = after.reading - before.reading
         self.waits = _waits_between(old.wait_rows, new.wait_rows)
         self.nbytes = self.pages * _page_nbytes(join)
 

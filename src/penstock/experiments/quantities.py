@@ -28,6 +28,7 @@ KNOWN: dict[str, tuple[str, str, bool]] = {
         _LOG,
     ),
     "priced_ms_per_read": ("one read, priced as of 2009 (ms)", "counted", _LOG),
+    "ms_per_read": ("what the join waits for one read, with its decoding (ms)", "measured", _LOG),
     "hit_share": ("share of rows answered on arrival", "counted", _LINEAR),
     "best_disk_buffer": ("best disk buffer (bytes), priced as of 2009", "counted", _LOG),
     "measured_best_disk_buffer": ("best disk buffer (bytes), on this machine", "measured", _LOG),

@@ -31,7 +31,7 @@ QUANTITIES = (
 """What a figure of rates shows, unless it says otherwise."""
 SCALED_FIELDS = frozenset({"rows", "budget", "drift_every", "max_wait", "options.disk_buffer"})
 _TUNED_BY_READS = frozenset({"meshjoin", "r-meshjoin", "tuned-x-hybridjoin"})
-_BY_CLOCK = frozenset({"rows_per_second", "predicted_rows_per_second", "unit_costs"})
+_BY_CLOCK = frozenset({"rows_per_second", "predicted_rows_per_second", "unit_costs", "ms_per_read"})
 """Values that come from the measured run; all others from the counted one, if there is one."""
 
 
