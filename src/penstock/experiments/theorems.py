@@ -222,6 +222,20 @@ def streams(setting: Setting, rows: int, seed: int) -> dict[str, Int64s]:
     return keys
 
 
+def time_against_mesh(reads: float, transfer: float) -> float:
+    """A factor in reads as one in time, if a page's transfer takes so many seeks and MESHJOIN never
+    seeks.
+
+    What else a turn costs is the same for both, and brings the factor nearer to 1.
+    """
+    return reads * (1 + transfer) / transfer
+
+
+def time_against_inlj(reads_per_row: float, transfer: float, inlj_transfer: float = 0.0) -> float:
+    """The same against INLJ, which seeks for each read, and transfers for `inlj_transfer` seeks."""
+    return reads_per_row * (1 + transfer) / (1 + inlj_transfer)
+
+
 @dataclass(frozen=True)
 class WorstFactors:
     """What the three joins read on many streams, and the factors that follow from it."""
@@ -254,15 +268,10 @@ class WorstFactors:
         return max(self.runs, key=lambda named: named[1].per_row)
 
     def against_mesh(self, transfer: float) -> float:
-        """The factor in time, if transferring a page takes so many seeks and MESHJOIN never seeks.
-
-        What else a turn costs is the same for both, and brings the factor nearer to 1.
-        """
-        return self.worst_against_mesh[1].against_mesh * (1 + transfer) / transfer
+        return time_against_mesh(self.worst_against_mesh[1].against_mesh, transfer)
 
     def against_inlj(self, transfer: float, inlj_transfer: float = 0.0) -> float:
-        """The factor in time; INLJ seeks for each read, and transfers for `inlj_transfer` seeks."""
-        return self.worst_per_row[1].per_row * (1 + transfer) / (1 + inlj_transfer)
+        return time_against_inlj(self.worst_per_row[1].per_row, transfer, inlj_transfer)
 
     def transfers_within(
         self, mesh: float = FACTORS[0], inlj: float = FACTORS[1]

@@ -16,6 +16,8 @@ from penstock.experiments.theorems import (
     SETTINGS,
     WorstFactors,
     counterexample,
+    time_against_inlj,
+    time_against_mesh,
     worst_factors,
 )
 from penstock.experiments.workplace import Workplace
@@ -89,7 +91,10 @@ def rows(
             _row(
                 "hybridjoin",
                 x,
-                {"against_meshjoin": mesh * (1 + x) / x, "against_inlj": row * (1 + x)},
+                {
+                    "against_meshjoin": time_against_mesh(mesh, x),
+                    "against_inlj": time_against_inlj(row, x),
+                },
             )
             for x in figure.x.at(scale.name, thin=thin)
         ]
