@@ -32,8 +32,8 @@ stopped.
 
 [bold]--scale small[/bold] divides R and memory by twenty: all figures, counted, took nine minutes \
 on two cores. [bold]paper[/bold] has the papers' sizes: a figure of rates takes four to \
-twenty-five minutes, all of them many hours. Rates that are measured at small scale are of fractions of a second, and \
-say little.
+twenty-five minutes, all of them many hours. Rates that are measured at small scale are of \
+fractions of a second, and say little.
 """
 EXAMPLES = """
 [bold]Examples[/bold]
