@@ -84,6 +84,7 @@ class Shop:
         self.file = place / "shop.toml"
         (place / "sales").mkdir()
         self.sales = 0
+        self._begun: list[subprocess.Popen[bytes]] = []
         self.file.write_text(PIPELINE.format(place=place, server=server.uri, table=self.table))
         server.execute(f"CREATE TABLE {self.table} (sale bigint, penstock_batch text)")
 
@@ -120,12 +121,21 @@ class Shop:
 
     def run(self, **more: Any) -> subprocess.Popen[bytes]:
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **more}
-        return subprocess.Popen(
+        process = subprocess.Popen(
             [sys.executable, "-c", PROGRAM, "run", str(self.file)],
             start_new_session=True,  # as a terminal does: its signals are for the whole group
             env={**os.environ, "XDG_CACHE_HOME": str(self.place / "cache"), **self._temporary},
             **pipes,
         )
+        self._begun.append(process)
+        return process
+
+    def close(self) -> None:
+        """End what a test that failed has left running."""
+        for process in self._begun:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
 
     @property
     def _temporary(self) -> dict[str, str]:
@@ -143,8 +153,10 @@ class Shop:
 
 
 @pytest.fixture
-def shop(tmp_path: Path, postgres: PostgresServer) -> Shop:
-    return Shop(tmp_path, postgres)
+def shop(tmp_path: Path, postgres: PostgresServer) -> Iterator[Shop]:
+    made = Shop(tmp_path, postgres)
+    yield made
+    made.close()
 
 
 def wait_until(done: Callable[[], bool], process: subprocess.Popen[bytes] | None = None) -> None:
